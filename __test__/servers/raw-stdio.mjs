@@ -1,0 +1,27 @@
+// A stdio peer that misbehaves as told. Node built-ins only.
+//
+// Modes of a method besides those in raw.mjs: good, silent, exit (code 3), crlf, twice. `banner: true` prints
+// lines that are no JSON first; `bom: true` starts with a byte order mark.
+import { createInterface } from 'node:readline'
+import { options, record } from './log.mjs'
+import { answer, modeOf, wrongAnswers } from './raw.mjs'
+
+const write = (text, end = '\n') => process.stdout.write(text + end)
+
+if (options.bom) process.stdout.write('\ufeff')
+if (options.banner) write('Welcome to the server!\n[info] {listening')
+if (options.stderr) process.stderr.write('x'.repeat(1 << 20))
+
+createInterface({ input: process.stdin })
+  .on('line', (line) => {
+    const message = JSON.parse(line)
+    record({ message })
+    if (message.id === undefined) return
+    const mode = modeOf(message.method)
+    if (mode === 'silent') return
+    if (mode === 'exit') process.exit(3)
+    if (mode === 'crlf') return write(JSON.stringify(answer(message)), '\r\n')
+    if (mode === 'twice') write(JSON.stringify(answer(message)))
+    write(wrongAnswers[mode]?.(message) ?? JSON.stringify(answer(message)))
+  })
+  .on('close', () => process.exit(0))

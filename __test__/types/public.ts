@@ -1,0 +1,148 @@
+// The public types, used as a host uses them; the type checker is the test.
+
+import * as z from 'zod'
+import {
+  AbortError,
+  AgentError,
+  type AgentEvent,
+  type AgentEventRecord,
+  ConfigError,
+  type ContentBlock,
+  composePolicies,
+  createLiteAgent,
+  type defaultRedactor,
+  fakeProvider,
+  isTextBlock,
+  isToolCallBlock,
+  type LiteAgent,
+  type LiteAgentResult,
+  MCP_PROTOCOL_VERSION,
+  McpError,
+  type McpServerStatus,
+  type ModelProvider,
+  policy,
+  strictPolicy,
+  type Tool,
+  textBlock,
+  tool,
+  toolResultBlock,
+} from '../../index.js'
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+const isTrue = <T extends true>(): T | undefined => undefined
+
+const version: '2026-07-28' = MCP_PROTOCOL_VERSION
+void version
+
+// A tool's handler gets the schema's output.
+const add: Tool = tool(
+  'add',
+  'Adds',
+  z.object({ a: z.number(), b: z.string().transform(Number) }),
+  async (input, ctx) => {
+    isTrue<Equal<typeof input, { a: number; b: number }>>()
+    ctx.emit({ type: 'added', by: input.a })
+    // @ts-expect-error an event needs a type
+    ctx.emit({ by: 1 })
+    return ctx.signal.aborted ? { content: 'no', isError: true } : String(input.a + input.b)
+  },
+)
+
+// @ts-expect-error a tool's result is text
+tool('bad', 'Returns a number', z.object({}), () => 1)
+
+const written: Tool = {
+  name: 'echo',
+  description: 'Echoes',
+  schema: z.object({ text: z.string() }),
+  execute: (input: { text: string }) => input.text,
+}
+
+const model: ModelProvider = {
+  id: 'own',
+  async *stream(request, signal) {
+    signal?.throwIfAborted()
+    yield { type: 'text_delta', text: request.messages.length.toString() }
+    yield {
+      type: 'message_done',
+      message: { role: 'assistant', content: [textBlock('hi')] },
+      usage: { inputTokens: 1, outputTokens: 1 },
+    }
+  },
+}
+
+const agent: LiteAgent = createLiteAgent({
+  workdir: '.',
+  model,
+  tools: [add, written],
+  strictMcpConfig: true,
+  sessions: false,
+  agents: false,
+  mcpServers: {
+    docs: { type: 'http', url: 'https://docs.example.com/mcp', headers: { a: 'b' }, timeoutMs: 1000 },
+    files: { command: 'node', args: ['server.mjs'], env: { LOG_LEVEL: 'warn' } },
+  },
+  permission: composePolicies(
+    strictPolicy({ allow: ['mcp__*'] }),
+    policy({
+      rules: [
+        {
+          tool: 'echo',
+          when: { text: { not: { regex: /rm/ } } },
+          where: (_input, call) => call.name === 'echo',
+          effect: 'ask',
+        },
+      ],
+    }),
+    { check: (call, { sessionId }) => (call.name === sessionId ? 'deny' : { decision: 'allow', ruleId: 'x' }) },
+  ),
+  onApproval: { request: async (call, signal) => (signal.aborted || call.name === 'x' ? 'deny' : 'allow') },
+})
+
+// @ts-expect-error a model is required
+createLiteAgent({ workdir: '.' })
+// @ts-expect-error http servers have no command
+createLiteAgent({ workdir: '.', model, mcpServers: { a: { type: 'http', command: 'node' } } })
+// @ts-expect-error transcripts are not supported yet
+createLiteAgent({ workdir: '.', model, sessions: true })
+// @ts-expect-error a strict policy's default is fixed
+strictPolicy({ default: 'allow' })
+// @ts-expect-error a condition has one test
+policy({ rules: [{ when: { a: {} }, effect: 'deny' }] })
+
+async function use(): Promise<LiteAgentResult> {
+  const off: () => void = agent.subscribe(({ event, source }: AgentEventRecord) => {
+    if (event.type === 'tool_result') void [event.result.content, source, event.agentId]
+  })
+  off()
+  for await (const event of agent.run('hi', { signal: AbortSignal.timeout(10), sessionId: 's' })) {
+    isTrue<Equal<typeof event, AgentEvent>>()
+    if (event.type === 'done') void event.result.messages
+  }
+  const run = agent.run([{ role: 'user', content: [textBlock('hi'), toolResultBlock('1', 'x', true)] }])
+  const step = await run.next()
+  if (step.done) void step.value.usage.inputTokens
+  await run.return(undefined as never)
+  try {
+    await agent.mcp.register('docs', { type: 'http', url: 'https://docs.example.com' })
+    await agent.mcp.unregister('docs')
+  } catch (error) {
+    if (error instanceof McpError) void (error.code satisfies string)
+    if (error instanceof AgentError) void [error.status, error.details]
+  }
+  const servers: McpServerStatus[] = agent.mcp.list()
+  void servers
+  await agent.close()
+  return agent.send('hi')
+}
+void use
+
+declare const block: ContentBlock
+if (isTextBlock(block)) void block.text
+if (isToolCallBlock(block)) void block.input
+
+const fake = fakeProvider([{ text: 'hi', message: { role: 'assistant', content: [textBlock('hi')] } }])
+void fake.id
+isTrue<Equal<ReturnType<typeof defaultRedactor>, unknown>>()
+void new AbortError('x', { cause: 1 })
+void new ConfigError('x', { code: 'CONFIG_INVALID' })

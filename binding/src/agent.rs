@@ -1,0 +1,216 @@
+//! The one native class. Strings in, strings out; see `js/border.d.ts` for the agreed forms.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use lite_agent::agent::config::AgentConfig;
+use lite_agent::agent::run::{RunHandle, RunOptions};
+use lite_agent::agent::{Agent, AgentHost};
+use lite_agent::base::fault::Fault;
+use napi::bindgen_prelude::{Env, Function, Promise};
+use napi_derive::napi;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::host::{Host, HostArgs, HostParts};
+
+/// An agent, as the shim sees it.
+#[napi]
+pub struct NativeAgent {
+    host: Arc<Host>,
+    agent: Arc<OnceLock<Arc<Agent>>>,
+    runs: Mutex<HashMap<u32, Arc<RunHandle>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartRun {
+    session_id: Option<String>,
+    messages: Vec<Box<RawValue>>,
+    #[serde(default)]
+    quiet: bool,
+}
+
+#[napi]
+impl NativeAgent {
+    /// Takes the host function; reads nothing and starts nothing.
+    #[napi(constructor, catch_unwind, ts_args_type = "host: (call: number, op: string, json: string) => Promise<string>")]
+    pub fn new(env: Env, host: Function<'_, HostArgs, Promise<String>>) -> napi::Result<Self> {
+        let function = host.build_threadsafe_function::<HostArgs>().weak::<true>().build()?;
+        let agent: Arc<OnceLock<Arc<Agent>>> = Arc::default();
+        // A thread that goes away takes its runs and its child processes with it.
+        env.add_env_cleanup_hook(Arc::clone(&agent), |agent| {
+            if let Some(agent) = agent.get() {
+                agent.abandon();
+            }
+        })?;
+        Ok(Self { host: Arc::new(Host::new(function)), agent, runs: Mutex::default() })
+    }
+
+    /// Reads the configuration; an outcome.
+    #[napi(catch_unwind)]
+    pub fn configure(&self, config: String) -> String {
+        outcome(AgentConfig::resolve(&config).map(|config| {
+            let parts = HostParts(Arc::clone(&self.host));
+            let host = AgentHost {
+                model: Arc::new(parts.clone()),
+                tools: Arc::new(parts.clone()),
+                policies: Arc::new(parts.clone()),
+                approval: config.has_approval.then(|| Arc::new(parts.clone()) as _),
+                listener: Arc::new(parts),
+            };
+            let agent = self.agent.get_or_init(|| Agent::new(config, host));
+            json!({ "sessionId": agent.session_id() })
+        }))
+    }
+
+    /// Starts a run; an outcome with its number.
+    #[napi(catch_unwind)]
+    pub fn start_run(&self, start: String) -> String {
+        let start = || -> Result<serde_json::Value, Fault> {
+            let StartRun { session_id, messages, quiet } = serde_json::from_str(&start).map_err(|_| Fault::internal())?;
+            let agent = self.agent()?;
+            let options = RunOptions { session: session_id, messages, quiet };
+            let run = napi::bindgen_prelude::within_runtime_if_available(|| agent.start(options))?;
+            let id = run.id();
+            self.runs().insert(id, Arc::new(run));
+            Ok(json!({ "run": id }))
+        };
+        outcome(start())
+    }
+
+    /// The next events as JSON lines; `null` when the run is over.
+    #[napi]
+    pub async fn next_batch(&self, run: u32) -> Option<String> {
+        self.run(run)?.next_batch().await
+    }
+
+    /// What the run came to; releases it.
+    #[napi(catch_unwind)]
+    pub fn run_outcome(&self, run: u32) -> String {
+        let taken = self.runs().remove(&run);
+        match taken {
+            Some(run) => outcome(run.take_result()),
+            None => outcome::<()>(Err(Fault::internal())),
+        }
+    }
+
+    /// Aborts a run.
+    #[napi(catch_unwind)]
+    pub fn cancel_run(&self, run: u32) {
+        if let Some(run) = self.run(run) {
+            run.cancel();
+        }
+    }
+
+    /// Aborts a run, waits until nothing of it runs any more, and releases it.
+    #[napi]
+    pub async fn drop_run(&self, run: u32) {
+        let taken = self.runs().remove(&run);
+        if let Some(run) = taken {
+            run.end().await;
+        }
+    }
+
+    /// Says whether anybody subscribes.
+    #[napi(catch_unwind)]
+    pub fn set_listening(&self, on: bool) {
+        if let Some(agent) = self.agent.get() {
+            agent.set_listening(on);
+        }
+    }
+
+    /// Hands over a model chunk: 0 taken, 1 full, 2 closed.
+    #[napi(catch_unwind)]
+    pub fn push_chunk(&self, call: u32, chunk: String) -> u32 {
+        self.host.push(call, chunk) as u32
+    }
+
+    /// Resolves when a model may push again; `false` when nobody reads any more.
+    #[napi]
+    pub async fn chunk_ready(&self, call: u32) -> bool {
+        self.host.ready(call).await
+    }
+
+    /// Says that a model pushes no more.
+    #[napi(catch_unwind)]
+    pub fn end_chunks(&self, call: u32) {
+        self.host.end(call);
+    }
+
+    /// Tells an event of a host tool to the run's consumers.
+    #[napi(catch_unwind)]
+    pub fn emit_event(&self, run: u32, event: String) {
+        if let Some(run) = self.run(run) {
+            napi::bindgen_prelude::within_runtime_if_available(|| run.tell(event));
+        }
+    }
+
+    /// Adds and connects a server; an outcome.
+    #[napi]
+    pub async fn mcp_register(&self, name: String, declaration: String) -> String {
+        let register = async {
+            let declaration = serde_json::from_str(&declaration).map_err(|_| Fault::internal())?;
+            self.agent()?.register(&name, &declaration).await
+        };
+        outcome(register.await)
+    }
+
+    /// Closes and forgets a server; an outcome.
+    #[napi]
+    pub async fn mcp_unregister(&self, name: String) -> String {
+        let unregister = async { self.agent()?.unregister(&name).await };
+        outcome(unregister.await)
+    }
+
+    /// The servers as a JSON array.
+    #[napi(catch_unwind)]
+    pub fn mcp_list(&self) -> String {
+        let servers = self.agent.get().map(|agent| agent.servers()).unwrap_or_default();
+        serde_json::to_string(&servers).unwrap_or_else(|_| "[]".into())
+    }
+
+    /// Cancels everything and closes every connection; an outcome.
+    #[napi]
+    pub async fn close(&self) -> String {
+        if let Some(agent) = self.agent.get() {
+            agent.close().await;
+        }
+        outcome(Ok(()))
+    }
+
+    fn agent(&self) -> Result<Arc<Agent>, Fault> {
+        self.agent.get().cloned().ok_or_else(Fault::closed)
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<u32, Arc<RunHandle>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, run: u32) -> Option<Arc<RunHandle>> {
+        self.runs().get(&run).cloned()
+    }
+}
+
+impl Drop for NativeAgent {
+    fn drop(&mut self) {
+        if let Some(agent) = self.agent.get() {
+            agent.abandon();
+        }
+    }
+}
+
+/// `{"ok":…}` or `{"error":…}`.
+fn outcome<T: Serialize>(result: Result<T, Fault>) -> String {
+    let text = match &result {
+        Ok(value) => serde_json::to_string(&Wrapped { ok: value }),
+        Err(error) => serde_json::to_string(&json!({ "error": error })),
+    };
+    text.unwrap_or_else(|_| r#"{"error":{"name":"AgentError","code":"INTERNAL","message":"a result could not be written"}}"#.into())
+}
+
+#[derive(Serialize)]
+struct Wrapped<'a, T> {
+    ok: &'a T,
+}

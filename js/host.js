@@ -1,0 +1,290 @@
+// Everything the native core asks of JavaScript goes through one callback, which never rejects.
+
+/** @import { AgentEventRecord, ApprovalHandler, Message, ModelProvider, ModelRequest, Tool } from '../index.js' */
+/** @import { ToolCall, ToolSpec } from '../index.js' */
+/** @import { HistorySlice, NativeAgent } from './border.d.ts' */
+/** @import { RegisteredPolicy } from './permissions.js' */
+/** @import { ErrorName } from './errors.js' */
+
+const { AbortError, AgentError, KeptErrors, ToolError, messageOf, toData } = require('./errors.js')
+const { isRecord, isThenable, kindOf } = require('./json.js')
+const { pump } = require('./model.js')
+const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
+
+/**
+ * @typedef {object} HostParts
+ * @property {ModelProvider} model
+ * @property {Tool[]} tools
+ * @property {ApprovalHandler} [approval]
+ * @property {RegisteredPolicy[]} policies
+ */
+
+const NOTHING = '{"ok":null}'
+
+class Host {
+  kept = new KeptErrors()
+  validated = new ValidatedValues()
+  /** @type {Map<number, AbortController>} */
+  #aborts = new Map()
+  /** @type {Map<string, { messages: Message[], tools: ToolSpec[] | undefined }>} */
+  #sessions = new Map()
+  /** @type {Set<{ listener: (record: AgentEventRecord) => void }>} */
+  #listeners = new Set()
+  /** @type {HostParts} */
+  #parts
+  // The addon holds the callback, so a strong reference back would keep both for ever.
+  /** @type {WeakRef<NativeAgent> | undefined} */
+  #native
+
+  /** @param {HostParts} parts */
+  constructor(parts) {
+    this.#parts = parts
+  }
+
+  /** @param {NativeAgent} native */
+  attach(native) {
+    this.#native = new WeakRef(native)
+  }
+
+  /**
+   * @param {number} call
+   * @param {string} op
+   * @param {string} json
+   * @returns {Promise<string>}
+   */
+  callback = async (call, op, json) => {
+    try {
+      return (await this.#answer(call, op, json)) ?? NOTHING
+    } catch (error) {
+      return JSON.stringify({ error: toData(error, fallback(op), this.kept) })
+    } finally {
+      this.#aborts.delete(call)
+    }
+  }
+
+  /**
+   * @param {number} call
+   * @param {string} op
+   * @param {string} json
+   * @returns {Promise<string | undefined>}
+   */
+  async #answer(call, op, json) {
+    // Not a JSON document, and the signal must be there before anything is awaited.
+    if (op === 'events') return this.#deliver(json)
+    const args = JSON.parse(json)
+    switch (op) {
+      case 'abort':
+        this.#aborts.get(args.call)?.abort(new AbortError('the call was aborted'))
+        return undefined
+      case 'model.stream':
+        return this.#stream(call, args)
+      case 'approval':
+        return ok(await this.#parts.approval?.request(args.call, this.#signal(call)))
+      case 'policy':
+        return ok(await this.#policy(args.id).check?.check(args.call, { sessionId: args.sessionId }))
+      case 'where':
+        return ok(Boolean(this.#policy(args.id).where[args.rule]?.(args.call.input, args.call)))
+      case 'tool.validate':
+        return this.#validate(args)
+      case 'tool.execute':
+        return this.#execute(call, args)
+      case 'tool.forget':
+        this.validated.take(args.run, args.callId)
+        return undefined
+      default:
+        throw new AgentError(`the shim knows no operation "${op}"`)
+    }
+  }
+
+  /** @param {number} call */
+  #signal(call) {
+    const controller = new AbortController()
+    this.#aborts.set(call, controller)
+    return controller.signal
+  }
+
+  /** @param {number} id */
+  #policy(id) {
+    const found = this.#parts.policies[id]
+    if (!found) throw new AgentError(`the shim knows no policy ${id}`)
+    return found
+  }
+
+  /** @param {number} index */
+  #tool(index) {
+    const found = this.#parts.tools[index]
+    if (!found) throw new AgentError(`the shim knows no tool ${index}`)
+    return found
+  }
+
+  /**
+   * @param {number} call
+   * @param {{ request: ModelRequest & { tools: ToolSpec[] | null }, history: HistorySlice }} args
+   */
+  async #stream(call, { request, history }) {
+    const native = this.#native?.deref()
+    if (!native) return undefined
+    const signal = this.#signal(call)
+    await pump(this.#parts.model, this.#request(request, history), signal, native, call)
+    native.endChunks(call)
+    return undefined
+  }
+
+  /**
+   * @param {ModelRequest & { tools: ToolSpec[] | null }} request
+   * @param {HistorySlice} history
+   * @returns {ModelRequest}
+   */
+  #request({ tools, ...rest }, history) {
+    const messages = this.applyHistory(history)
+    const session = this.#session(history.session)
+    if (tools) session.tools = tools
+    const seen = tools ?? session.tools
+    return seen?.length ? { ...rest, messages, tools: [...seen] } : { ...rest, messages }
+  }
+
+  /** @param {string} id */
+  #session(id) {
+    const session = this.#sessions.get(id) ?? { messages: [], tools: undefined }
+    this.#sessions.set(id, session)
+    return session
+  }
+
+  /**
+   * Adds what is new of a session's history; gives the history as the native core means it.
+   *
+   * @param {HistorySlice} history
+   * @returns {Message[]}
+   */
+  applyHistory({ session, from, messages }) {
+    const known = this.#session(session).messages
+    if (from > known.length) {
+      throw new AgentError(`the history of a session skips from ${known.length} to ${from}`)
+    }
+    const end = from + messages.length
+    for (let at = known.length; at < end; at++) known.push(/** @type {Message} */ (messages[at - from]))
+    return known.slice(0, end)
+  }
+
+  /** @param {{ tool: number, callId: string, run: number, input: unknown }} args */
+  async #validate({ tool, callId, run, input }) {
+    const result = await validate(this.#tool(tool), input)
+    if ('issues' in result) return ok(result)
+    const json = toJson(result.value)
+    this.validated.keep(run, callId, result.value)
+    return json
+  }
+
+  /**
+   * @param {number} call
+   * @param {{ tool: number, call: ToolCall, sessionId: string, run: number, approval?: 'allow' | null }} args
+   */
+  async #execute(call, args) {
+    const tool = this.#tool(args.tool)
+    const input = (this.validated.take(args.run, args.call.id) ?? { value: args.call.input }).value
+    let over = false
+    const ctx = {
+      sessionId: args.sessionId,
+      signal: this.#signal(call),
+      call: { ...args.call, input },
+      /** @param {{ type: string }} event */
+      emit: (event) => {
+        const json = encodeEvent(event, tool.name)
+        if (!over) this.#native?.deref()?.emitEvent(args.run, json)
+      },
+      ...(args.approval == null ? {} : { approval: args.approval }),
+    }
+    try {
+      return ok(await execute(tool, input, ctx))
+    } finally {
+      over = true
+    }
+  }
+
+  /**
+   * @param {(record: AgentEventRecord) => void} listener
+   * @returns {() => void}
+   */
+  listen(listener) {
+    const entry = { listener }
+    this.#listeners.add(entry)
+    if (this.#listeners.size === 1) this.#native?.deref()?.setListening(true)
+    return () => {
+      if (this.#listeners.delete(entry) && this.#listeners.size === 0) {
+        this.#native?.deref()?.setListening(false)
+      }
+    }
+  }
+
+  /** @param {string} lines */
+  #deliver(lines) {
+    for (const line of lines.split('\n')) {
+      if (line === '') continue
+      const record = JSON.parse(line)
+      this.fillResult(record.event)
+      for (const entry of [...this.#listeners]) {
+        if (this.#listeners.has(entry)) notify(entry.listener, record)
+      }
+    }
+    return undefined
+  }
+
+  /**
+   * Puts a result's messages in the place of the history slice it crossed with.
+   *
+   * @param {{ type: string, result?: Record<string, unknown> }} event
+   */
+  fillResult(event) {
+    if (event.type === 'done' && event.result?.history) event.result = this.withMessages(event.result)
+  }
+
+  /**
+   * @param {Record<string, unknown>} result
+   * @returns {Record<string, unknown>}
+   */
+  withMessages({ history, ...rest }) {
+    return { messages: this.applyHistory(/** @type {HistorySlice} */ (history)), ...rest }
+  }
+}
+
+/** @param {unknown} value */
+const ok = (value) => JSON.stringify({ ok: value ?? null })
+
+/**
+ * @param {string} op
+ * @returns {ErrorName}
+ */
+function fallback(op) {
+  if (op === 'model.stream') return 'ProviderError'
+  return op.startsWith('tool.') ? 'ToolError' : 'AgentError'
+}
+
+/**
+ * @param {unknown} event
+ * @param {string} tool
+ */
+function encodeEvent(event, tool) {
+  if (!isRecord(event) || typeof event.type !== 'string') {
+    throw new ToolError(`tool "${tool}" emitted ${kindOf(event)} without a string "type"`)
+  }
+  try {
+    return JSON.stringify(event)
+  } catch (error) {
+    throw new ToolError(`tool "${tool}" emitted an event that is not JSON: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+/**
+ * A listener's failure is its own.
+ *
+ * @param {(record: AgentEventRecord) => unknown} listener
+ * @param {AgentEventRecord} record
+ */
+function notify(listener, record) {
+  try {
+    const answer = listener(record)
+    if (isThenable(answer)) answer.then(undefined, () => {})
+  } catch {}
+}
+
+module.exports = { Host }

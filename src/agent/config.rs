@@ -1,0 +1,135 @@
+//! An agent's configuration: as it crosses the border, and resolved.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::base::code::ErrorCode;
+use crate::base::fault::Fault;
+use crate::mcp::config::{ServerDeclaration, Source, parse_servers};
+use crate::pipeline::permission::CONNECT;
+use crate::pipeline::policy::{CompiledPolicy, PolicySpec};
+use crate::pipeline::tools::{ToolSpec, Visibility};
+
+const DEFAULT_SYSTEM: &str = "You are a capable agent. Use the tools you are given to do what the user asks, and say plainly what you did and what you could not do.";
+const DEFAULT_MAX_TURNS: u32 = 50;
+const DEFAULT_PARALLEL_TOOLS: usize = 10;
+const MODEL_TOOL_NAME: usize = 64;
+
+/// The configuration as the host wrote it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentConfig {
+    workdir: PathBuf,
+    home: Option<PathBuf>,
+    model_id: String,
+    model_name: Option<String>,
+    mcp_servers: Option<serde_json::Value>,
+    #[serde(default)]
+    tools: Vec<HostTool>,
+    permission: Option<PolicySpec>,
+    has_approval: bool,
+    system: Option<String>,
+    max_turns: Option<u32>,
+    max_parallel_tools: Option<usize>,
+    allowed_tools: Option<Vec<String>>,
+    disallowed_tools: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct HostTool {
+    name: String,
+    #[serde(default)]
+    description: String,
+    schema: Box<serde_json::value::RawValue>,
+}
+
+/// The configuration after every check.
+pub struct ResolvedConfig {
+    /// Where the agent works.
+    pub workdir: PathBuf,
+    /// The model id in requests.
+    pub model: Arc<str>,
+    /// Declared servers.
+    pub servers: Vec<ServerDeclaration>,
+    /// The host's tools.
+    pub tools: Vec<ToolSpec>,
+    /// The policy; `None` is the default one.
+    pub policy: Option<CompiledPolicy>,
+    /// Whether the host asks a person.
+    pub has_approval: bool,
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The most turns of one run.
+    pub max_turns: u32,
+    /// The most tool calls at once.
+    pub max_parallel_tools: usize,
+    /// What the model sees.
+    pub visibility: Visibility,
+}
+
+impl AgentConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// `CONFIG_INVALID` and the codes of server declarations, naming the field and never a value.
+    pub fn resolve(json: &str) -> Result<ResolvedConfig, Fault> {
+        let config: Self = serde_json::from_str(json).map_err(|error| invalid(format!("the configuration is not usable: {error}")))?;
+        for (field, path) in [("workdir", Some(&config.workdir)), ("home", config.home.as_ref())] {
+            match path {
+                Some(path) if path.as_os_str().is_empty() => return Err(invalid(format!("`{field}` is empty; give a directory"))),
+                Some(path) if path.is_file() => return Err(invalid(format!("`{field}` is a file, not a directory"))),
+                _ => {}
+            }
+        }
+        if !config.workdir.is_dir() {
+            return Err(invalid("`workdir` does not exist; create the directory first".to_owned()));
+        }
+        let max_turns = config.max_turns.unwrap_or(DEFAULT_MAX_TURNS);
+        let max_parallel_tools = config.max_parallel_tools.unwrap_or(DEFAULT_PARALLEL_TOOLS);
+        if max_turns == 0 || max_parallel_tools == 0 {
+            return Err(invalid("`maxTurns` and `maxParallelTools` are at least 1".to_owned()));
+        }
+        let servers = match &config.mcp_servers {
+            Some(servers) => parse_servers(servers, Source::Constructor).map_err(|error| Fault::new(error.code(), error.to_string()))?,
+            None => Vec::new(),
+        };
+        let policy = config.permission.map(CompiledPolicy::compile).transpose();
+        Ok(ResolvedConfig {
+            workdir: config.workdir,
+            model: config.model_name.unwrap_or(config.model_id).into(),
+            servers,
+            tools: check_tools(config.tools)?,
+            policy: policy.map_err(|error| invalid(format!("`permission`: {error}")))?,
+            has_approval: config.has_approval,
+            system: config.system.map_or_else(|| Arc::from(DEFAULT_SYSTEM), Arc::from),
+            max_turns,
+            max_parallel_tools,
+            visibility: Visibility { allowed: config.allowed_tools, disallowed: config.disallowed_tools.unwrap_or_default() },
+        })
+    }
+}
+
+fn check_tools(tools: Vec<HostTool>) -> Result<Vec<ToolSpec>, Fault> {
+    let mut known: Vec<ToolSpec> = Vec::with_capacity(tools.len());
+    for (index, tool) in tools.into_iter().enumerate() {
+        let name = &tool.name;
+        let plain = !name.is_empty() && name.len() <= MODEL_TOOL_NAME && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        if !plain {
+            return Err(invalid(format!("`tools[{index}].name` has 1 to {MODEL_TOOL_NAME} of A-Z a-z 0-9 _ -")));
+        }
+        if name == CONNECT || name.starts_with("mcp__") {
+            return Err(Fault::new(ErrorCode::McpReserved, format!("`tools[{index}].name`: `{name}` is reserved for MCP; choose another name")));
+        }
+        if known.iter().any(|other| other.name == *name) {
+            return Err(invalid(format!("`tools[{index}].name`: there are two tools named `{name}`")));
+        }
+        known.push(ToolSpec { name: tool.name, description: tool.description, parameters: tool.schema });
+    }
+    Ok(known)
+}
+
+fn invalid(message: String) -> Fault {
+    Fault::new(ErrorCode::ConfigInvalid, message)
+}

@@ -1,0 +1,254 @@
+//! The agent: sessions, runs and the servers they share.
+//!
+//! [`Agent`] owns everything that lives longer than one run. One run is [`run`]; one turn of the model is
+//! [`model`].
+
+pub mod config;
+pub mod event;
+pub mod model;
+pub mod run;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::config::ResolvedConfig;
+use self::model::ModelClient;
+use self::run::{Run, RunHandle, RunOptions};
+use crate::base::emitter::{Emitter, EventListener, Subscribers};
+use crate::base::fault::Fault;
+use crate::base::limits::QUEUED_EVENTS;
+use crate::mcp::config::{ServerDeclaration, Source, TransportConfig, parse_server};
+use crate::mcp::registry::{ConnectAuthority, Registry, ServerStatus, busy};
+use crate::pipeline::call::ToolCall;
+use crate::pipeline::permission::{ApprovalHandler, CONNECT, HostPolicies, Permission};
+use crate::pipeline::tools::ToolHandler;
+
+/// What the host gives an agent.
+pub struct AgentHost {
+    /// The model.
+    pub model: Arc<dyn ModelClient>,
+    /// The host's tools.
+    pub tools: Arc<dyn ToolHandler>,
+    /// Custom policies.
+    pub policies: Arc<dyn HostPolicies>,
+    /// Asks a person; absent, an "ask" is a "deny".
+    pub approval: Option<Arc<dyn ApprovalHandler>>,
+    /// Subscribers.
+    pub listener: Arc<dyn EventListener>,
+}
+
+/// One conversation.
+pub struct Session {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Runs of one session come one after another.
+    pub turn: tokio::sync::Mutex<History>,
+}
+
+/// A session's messages, and how many of them the host has seen.
+#[derive(Default)]
+pub struct History {
+    /// Each message as JSON text.
+    pub messages: Vec<Arc<RawValue>>,
+    /// How many the host holds.
+    pub synced: usize,
+    /// The tools the host was last told of.
+    pub told_tools: Option<Arc<RawValue>>,
+}
+
+/// An agent.
+pub struct Agent {
+    config: ResolvedConfig,
+    host: AgentHost,
+    permission: Arc<Permission>,
+    registry: Arc<Registry>,
+    subscribers: Arc<Subscribers>,
+    sessions: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    session: Arc<str>,
+    next_run: AtomicU32,
+    runs: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Agent {
+    /// Reads the configuration; starts nothing.
+    ///
+    /// # Errors
+    /// `CONFIG_INVALID` and the codes of server declarations.
+    pub fn new(config: ResolvedConfig, host: AgentHost) -> Arc<Self> {
+        let closing = CancellationToken::new();
+        let mut config = config;
+        let permission = Arc::new(Permission::new(config.policy.take(), Arc::clone(&host.policies), host.approval.clone()));
+        let registry = Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), closing.child_token());
+        Arc::new(Self {
+            subscribers: Subscribers::new(Arc::clone(&host.listener)),
+            session: uuid::Uuid::new_v4().to_string().into(),
+            config,
+            host,
+            permission,
+            registry,
+            sessions: Mutex::default(),
+            next_run: AtomicU32::new(1),
+            runs: TaskTracker::new(),
+            closing,
+        })
+    }
+
+    /// The id of the session that runs use by default.
+    #[must_use]
+    pub const fn session_id(&self) -> &Arc<str> {
+        &self.session
+    }
+
+    /// Whether anybody subscribes.
+    pub fn set_listening(&self, on: bool) {
+        self.subscribers.set_listening(on);
+    }
+
+    /// Starts a run and gives the handle to follow it.
+    ///
+    /// # Errors
+    /// `CLOSED`.
+    pub fn start(self: &Arc<Self>, options: RunOptions) -> Result<RunHandle, Fault> {
+        if self.closing.is_cancelled() {
+            return Err(Fault::closed());
+        }
+        let session = self.session_of(options.session.as_deref());
+        let (consumer, events) = if options.quiet { (None, None) } else { Some(mpsc::channel(QUEUED_EVENTS)).unzip() };
+        let cancel = self.closing.child_token();
+        let run = Run {
+            id: self.next_run.fetch_add(1, Ordering::Relaxed),
+            agent: Arc::clone(self),
+            emitter: Emitter::new(Arc::clone(&session.id), consumer, Arc::clone(&self.subscribers)),
+            session,
+            cancel: cancel.clone(),
+        };
+        let (id, weak) = (run.id, run.emitter.downgrade());
+        let (finished, outcome) = tokio::sync::oneshot::channel();
+        let work = run.supervise(options.messages);
+        crate::base::task::spawn(self.runs.track_future(async move {
+            let _ = finished.send(work.await);
+        }));
+        Ok(RunHandle::new(id, cancel, weak, events, outcome))
+    }
+
+    fn session_of(&self, id: Option<&str>) -> Arc<Session> {
+        let id: Arc<str> = id.map_or_else(|| Arc::clone(&self.session), Arc::from);
+        let mut sessions = lock(&self.sessions);
+        let fresh = || Arc::new(Session { id: Arc::clone(&id), turn: tokio::sync::Mutex::default() });
+        Arc::clone(sessions.entry(Arc::clone(&id)).or_insert_with(fresh))
+    }
+
+    /// The servers, from memory.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        self.registry.list()
+    }
+
+    /// Adds and connects a server.
+    ///
+    /// # Errors
+    /// See [`Registry::register`]; `MCP_BUSY` while a run is active.
+    pub async fn register(self: &Arc<Self>, name: &str, declaration: &serde_json::Value) -> Result<(), Fault> {
+        let declaration = parse_server(name, declaration, Source::Instance).map_err(|error| Fault::new(error.code(), error.to_string()))?;
+        self.refuse_while_running()?;
+        let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
+        let outcome = self.registry.register(declaration, &self.authority(&self.session, emitter)).await;
+        self.subscribers.flush().await;
+        outcome
+    }
+
+    /// Closes and forgets a server.
+    ///
+    /// # Errors
+    /// See [`Registry::unregister`]; `MCP_BUSY` while a run is active.
+    pub async fn unregister(&self, name: &str) -> Result<(), Fault> {
+        self.refuse_while_running()?;
+        self.registry.unregister(name).await
+    }
+
+    fn refuse_while_running(&self) -> Result<(), Fault> {
+        if !self.closing.is_cancelled() && !self.runs.is_empty() { Err(busy()) } else { Ok(()) }
+    }
+
+    fn authority(&self, session: &Arc<str>, emitter: Emitter) -> Authority {
+        Authority { permission: Arc::clone(&self.permission), session: Arc::clone(session), emitter }
+    }
+
+    /// Cancels everything, closes every connection and process, then resolves.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        self.runs.close();
+        self.registry.close().await;
+        self.runs.wait().await;
+        self.subscribers.flush().await;
+    }
+
+    /// Cancels everything and kills server processes without waiting: for a thread that is going away.
+    pub fn abandon(&self) {
+        self.closing.cancel();
+        self.registry.kill_now();
+    }
+}
+
+/// Judges `mcp_connect` for the session that asked first.
+struct Authority {
+    permission: Arc<Permission>,
+    session: Arc<str>,
+    emitter: Emitter,
+}
+
+impl ConnectAuthority for Authority {
+    fn authorize<'a>(&'a self, server: &'a ServerDeclaration) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let call = ToolCall { id: uuid::Uuid::new_v4().to_string(), name: CONNECT.into(), input: describe(server) };
+            let decision = self.permission.decide(call, &self.session, &self.emitter).await;
+            decision.map(|_permitted| ()).map_err(|denied| denied.reason)
+        })
+    }
+}
+
+/// What `mcp_connect` shows of a server: never a value of a header or of the environment.
+fn describe(server: &ServerDeclaration) -> serde_json::Value {
+    let name = server.name.as_str();
+    match &server.transport {
+        TransportConfig::Stdio { command, args, env } => serde_json::json!({
+            "server": name, "source": server.source, "type": "stdio",
+            "command": command, "args": redacted(args), "envKeys": env.keys().collect::<Vec<_>>(),
+        }),
+        TransportConfig::Http { url, headers } => serde_json::json!({
+            "server": name, "source": server.source, "type": "http",
+            "origin": url.origin().ascii_serialization(), "headerKeys": headers.iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+/// Hides what looks like a credential: the value of `--…token=…` and the argument after such a flag.
+fn redacted(args: &[String]) -> Vec<String> {
+    let secretive = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        ["token", "secret", "password", "key", "auth", "bearer"].iter().any(|mark| word.contains(mark))
+    };
+    let mut hide_next = false;
+    args.iter()
+        .map(|arg| {
+            let hide = std::mem::replace(&mut hide_next, arg.starts_with('-') && !arg.contains('=') && secretive(arg));
+            match arg.split_once('=') {
+                Some((flag, _)) if secretive(flag) => format!("{flag}=[redacted]"),
+                _ if hide || arg.starts_with("sk-") => "[redacted]".into(),
+                _ => arg.clone(),
+            }
+        })
+        .collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,16 @@
+//! MCP servers, protocol revision 2026-07-28 only.
+
+// As written, and checked.
+pub mod config;
+
+// Which servers there are, in which state, and who may change that.
+pub mod registry;
+
+// What a server offers: names, schemas.
+pub mod catalog;
+
+// One live server.
+pub mod connection;
+
+// The bytes.
+pub mod transport;

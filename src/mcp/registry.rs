@@ -1,0 +1,401 @@
+//! Which servers an agent has, in which state, and every change of that.
+//!
+//! Owns the entries and their connections. Leaves permission to [`ConnectAuthority`] and the bytes to
+//! [`connection`](super::connection).
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt, Shared, join_all};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::catalog::{self, CatalogTool};
+use super::config::{ServerDeclaration, ServerName};
+use super::connection::{Connection, ConnectionOptions};
+use crate::base::code::ErrorCode;
+use crate::base::fault::Fault;
+use crate::base::limits::SERVERS;
+
+/// Says whether a server may be connected to; called once per server before its first byte or process.
+pub trait ConnectAuthority: Send + Sync {
+    /// Resolves to the sentence of the denial when it may not.
+    fn authorize<'a>(&'a self, server: &'a ServerDeclaration) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// A ready server.
+pub struct ReadyServer {
+    /// Its declaration.
+    pub declaration: Arc<ServerDeclaration>,
+    /// The live connection.
+    pub connection: Arc<Connection>,
+    /// Its tools.
+    pub tools: Vec<Arc<CatalogTool>>,
+}
+
+enum State {
+    Configured,
+    Connecting,
+    Ready(Arc<ReadyServer>),
+    Stale(Arc<ReadyServer>, Fault),
+    Failed(Fault),
+}
+
+struct Entry {
+    declaration: Arc<ServerDeclaration>,
+    state: State,
+}
+
+/// One line of `list()`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerStatus {
+    name: String,
+    source: super::config::Source,
+    status: &'static str,
+    tool_names: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+type Preparation = Shared<BoxFuture<'static, Result<(), Fault>>>;
+
+#[derive(Default)]
+struct Inner {
+    entries: Vec<Entry>,
+    preparation: Option<Preparation>,
+    mutating: bool,
+    closed: bool,
+}
+
+/// The servers of one agent.
+pub struct Registry {
+    inner: Mutex<Inner>,
+    workdir: PathBuf,
+    closing: CancellationToken,
+}
+
+/// Releases the right to change the registry.
+struct Mutation<'a>(&'a Registry);
+
+impl Drop for Mutation<'_> {
+    fn drop(&mut self) {
+        self.0.lock().mutating = false;
+    }
+}
+
+impl Registry {
+    /// A registry of declared servers; connects nothing.
+    #[must_use]
+    pub fn new(declarations: Vec<ServerDeclaration>, workdir: PathBuf, closing: CancellationToken) -> Arc<Self> {
+        let entries = declarations
+            .into_iter()
+            .map(|declaration| Entry { declaration: Arc::new(declaration), state: State::Configured })
+            .collect();
+        Arc::new(Self { inner: Mutex::new(Inner { entries, ..Inner::default() }), workdir, closing })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A snapshot from memory, in declaration order.
+    #[must_use]
+    pub fn list(&self) -> Vec<ServerStatus> {
+        let mut inner = self.lock();
+        inner.notice_ended();
+        inner.entries.iter().map(Entry::status).collect()
+    }
+
+    /// Connects everything that is still only configured; many sessions may wait for one preparation.
+    ///
+    /// # Errors
+    /// Names every server that failed, is stale or was denied, and why.
+    pub async fn prepare(self: &Arc<Self>, authority: Arc<dyn ConnectAuthority>) -> Result<(), Fault> {
+        let preparation = {
+            let mut inner = self.lock();
+            if inner.closed {
+                return Err(Fault::closed());
+            }
+            inner.notice_ended();
+            if let Some(running) = &inner.preparation {
+                running.clone()
+            } else {
+                inner.refuse_unusable()?;
+                let batch = inner.take_configured();
+                if batch.is_empty() {
+                    return Ok(());
+                }
+                let this = Arc::clone(self);
+                let work = crate::base::task::spawn(async move { this.connect_batch(batch, authority).await });
+                let shared = async move { work.await.unwrap_or_else(|_| Err(Fault::internal())) }.boxed().shared();
+                inner.preparation = Some(shared.clone());
+                shared
+            }
+        };
+        preparation.await
+    }
+
+    async fn connect_batch(self: Arc<Self>, batch: Vec<Arc<ServerDeclaration>>, authority: Arc<dyn ConnectAuthority>) -> Result<(), Fault> {
+        // Prompts come one after another; connections then open all at once.
+        let mut permitted = Vec::with_capacity(batch.len());
+        for declaration in &batch {
+            let answer = tokio::select! {
+                answer = authority.authorize(declaration) => answer.map_err(|why| denied(&declaration.name, &why)),
+                () = self.closing.cancelled() => Err(Fault::closed()),
+            };
+            permitted.push(answer);
+        }
+        let refused = permitted.iter().any(Result::is_err);
+        let results: Vec<Result<ReadyServer, Fault>> = if refused {
+            let spared = || Fault::new(ErrorCode::McpBusy, "");
+            permitted.into_iter().map(|answer| Err(answer.err().unwrap_or_else(spared))).collect()
+        } else {
+            join_all(batch.iter().map(|declaration| self.connect(declaration))).await
+        };
+        let outcome = self.publish(&batch, results).await;
+        self.lock().preparation = None;
+        outcome
+    }
+
+    /// All or nothing: one failure closes the others and leaves them configured.
+    async fn publish(&self, batch: &[Arc<ServerDeclaration>], results: Vec<Result<ReadyServer, Fault>>) -> Result<(), Fault> {
+        let mut unused = Vec::new();
+        let outcome = {
+            let mut inner = self.lock();
+            let closed = inner.closed;
+            let failed = closed || results.iter().any(Result::is_err);
+            let mut failures: Vec<Fault> = Vec::new();
+            for (declaration, result) in batch.iter().zip(results) {
+                let state = match result {
+                    Ok(ready) if failed => {
+                        unused.push(ready);
+                        State::Configured
+                    }
+                    Ok(ready) => State::Ready(Arc::new(ready)),
+                    // A mate of a refused server was not tried.
+                    Err(fault) if fault.code() == ErrorCode::McpBusy => State::Configured,
+                    Err(fault) => {
+                        failures.push(fault.clone());
+                        State::Failed(fault)
+                    }
+                };
+                if let Some(entry) = inner.entries.iter_mut().find(|entry| entry.declaration.name == declaration.name) {
+                    entry.state = state;
+                }
+            }
+            if closed { Err(Fault::closed()) } else { all_of(failures) }
+        };
+        join_all(unused.iter().map(|ready| ready.connection.close())).await;
+        outcome
+    }
+
+    async fn connect(&self, declaration: &Arc<ServerDeclaration>) -> Result<ReadyServer, Fault> {
+        let options = ConnectionOptions { declaration, workdir: &self.workdir, cancel: self.closing.child_token() };
+        let connection = Arc::new(Connection::open(options).await.map_err(|error| named(&declaration.name, error))?);
+        match Self::discover_tools(declaration, &connection).await {
+            Ok(tools) => Ok(ReadyServer { declaration: Arc::clone(declaration), connection, tools }),
+            Err(fault) => {
+                connection.close().await;
+                Err(fault)
+            }
+        }
+    }
+
+    async fn discover_tools(declaration: &ServerDeclaration, connection: &Connection) -> Result<Vec<Arc<CatalogTool>>, Fault> {
+        let listed = connection.list_tools().await.map_err(|error| named(&declaration.name, error))?.tools;
+        let server = declaration.name.clone();
+        // Compiling may take a while: never on a thread that moves bytes.
+        tokio::task::spawn_blocking(move || catalog::build(&server, listed))
+            .await
+            .map_err(|_| Fault::internal())?
+            .map_err(|error| Fault::new(error.code(), error.to_string()))
+    }
+
+    /// Adds a server and connects it; it is published only when all went well.
+    ///
+    /// # Errors
+    /// `MCP_EXISTS`, `MCP_BUSY`, `MCP_CLOSED`, `MCP_DENIED`, and whatever connecting fails with.
+    pub async fn register(&self, declaration: ServerDeclaration, authority: &dyn ConnectAuthority) -> Result<(), Fault> {
+        let _mutation = self.begin_mutation()?;
+        let declaration = Arc::new(declaration);
+        {
+            let inner = self.lock();
+            if inner.entries.iter().any(|entry| entry.declaration.name == declaration.name) {
+                let message = format!("a server named `{}` is already registered; unregister it first", declaration.name);
+                return Err(Fault::new(ErrorCode::McpExists, message));
+            }
+            if inner.entries.len() >= SERVERS {
+                return Err(Fault::new(ErrorCode::McpLimit, format!("an agent has at most {SERVERS} servers; unregister one first")));
+            }
+        }
+        let work = async {
+            authority.authorize(&declaration).await.map_err(|why| denied(&declaration.name, &why))?;
+            self.connect(&declaration).await
+        };
+        let ready = tokio::select! {
+            ready = work => ready?,
+            () = self.closing.cancelled() => return Err(closed_registry()),
+        };
+        let late = {
+            let mut inner = self.lock();
+            if inner.closed {
+                Some(ready)
+            } else {
+                inner.entries.push(Entry { declaration, state: State::Ready(Arc::new(ready)) });
+                None
+            }
+        };
+        if let Some(ready) = late {
+            ready.connection.close().await;
+            return Err(closed_registry());
+        }
+        Ok(())
+    }
+
+    /// Closes a server's connection and forgets the server.
+    ///
+    /// # Errors
+    /// `MCP_UNKNOWN`, `MCP_BUSY`, `MCP_CLOSED`.
+    pub async fn unregister(&self, name: &str) -> Result<(), Fault> {
+        let _mutation = self.begin_mutation()?;
+        let entry = {
+            let mut inner = self.lock();
+            let Some(at) = inner.entries.iter().position(|entry| entry.declaration.name.as_str() == name) else {
+                return Err(Fault::new(ErrorCode::McpUnknown, "no server of that name is registered; see mcp.list()"));
+            };
+            inner.entries.remove(at)
+        };
+        if let State::Ready(ready) | State::Stale(ready, _) = entry.state {
+            ready.connection.close().await;
+        }
+        Ok(())
+    }
+
+    fn begin_mutation(&self) -> Result<Mutation<'_>, Fault> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(closed_registry());
+        }
+        if inner.mutating || inner.preparation.is_some() {
+            return Err(busy());
+        }
+        inner.mutating = true;
+        Ok(Mutation(self))
+    }
+
+    /// The ready servers, for one run.
+    #[must_use]
+    pub fn ready(&self) -> Vec<Arc<ReadyServer>> {
+        let mut inner = self.lock();
+        inner.notice_ended();
+        inner.entries.iter().filter_map(|entry| if let State::Ready(ready) = &entry.state { Some(Arc::clone(ready)) } else { None }).collect()
+    }
+
+    /// Closes every connection; later changes are refused.
+    pub async fn close(&self) {
+        let (entries, preparation) = {
+            let mut inner = self.lock();
+            inner.closed = true;
+            (std::mem::take(&mut inner.entries), inner.preparation.clone())
+        };
+        self.closing.cancel();
+        if let Some(preparation) = preparation {
+            let _ = preparation.await;
+        }
+        join_all(entries.iter().filter_map(Entry::connection).map(Connection::close)).await;
+    }
+
+    /// Ends every server process at once, without waiting: for a thread that is going away.
+    pub fn kill_now(&self) {
+        self.closing.cancel();
+        let inner = self.lock();
+        inner.entries.iter().filter_map(Entry::connection).for_each(Connection::kill_now);
+    }
+}
+
+impl Inner {
+    fn notice_ended(&mut self) {
+        for entry in &mut self.entries {
+            if let State::Ready(ready) = &entry.state
+                && let Some(why) = ready.connection.ended()
+            {
+                let message = format!(
+                    "server `{}`: catalog unavailable, because its connection ended ({why}); unregister it and register it again",
+                    entry.declaration.name
+                );
+                entry.state = State::Stale(Arc::clone(ready), Fault::new(ErrorCode::McpStale, message));
+            }
+        }
+    }
+
+    fn refuse_unusable(&self) -> Result<(), Fault> {
+        let unusable = self.entries.iter().filter_map(|entry| match &entry.state {
+            State::Stale(_, fault) | State::Failed(fault) => Some(fault.clone()),
+            _ => None,
+        });
+        all_of(unusable.collect())
+    }
+
+    fn take_configured(&mut self) -> Vec<Arc<ServerDeclaration>> {
+        let configured = self.entries.iter_mut().filter(|entry| matches!(entry.state, State::Configured));
+        configured
+            .map(|entry| {
+                entry.state = State::Connecting;
+                Arc::clone(&entry.declaration)
+            })
+            .collect()
+    }
+}
+
+impl Entry {
+    fn connection(&self) -> Option<&Connection> {
+        match &self.state {
+            State::Ready(ready) | State::Stale(ready, _) => Some(&ready.connection),
+            _ => None,
+        }
+    }
+
+    fn status(&self) -> ServerStatus {
+        let (status, ready, fault) = match &self.state {
+            State::Configured => ("configured", None, None),
+            State::Connecting => ("connecting", None, None),
+            State::Ready(ready) => ("ready", Some(ready), None),
+            State::Stale(ready, fault) => ("stale", Some(ready), Some(fault)),
+            State::Failed(fault) => ("error", None, Some(fault)),
+        };
+        ServerStatus {
+            name: self.declaration.name.to_string(),
+            source: self.declaration.source,
+            status,
+            tool_names: ready.map(|ready| ready.tools.iter().map(|tool| tool.full_name.clone()).collect()).unwrap_or_default(),
+            error: fault.map(|fault| format!("{}: {}", fault.code().as_str(), fault.message())),
+        }
+    }
+}
+
+/// One fault for all that failed: the first one's code, everyone's sentence.
+fn all_of(faults: Vec<Fault>) -> Result<(), Fault> {
+    let Some(first) = faults.first() else { return Ok(()) };
+    let messages: Vec<&str> = faults.iter().map(Fault::message).collect();
+    Err(Fault::new(first.code(), messages.join("; ")))
+}
+
+fn named(server: &ServerName, error: impl Into<super::connection::ConnectError>) -> Fault {
+    let error = error.into();
+    Fault::new(error.code(), format!("server `{server}`: {error}"))
+}
+
+fn denied(server: &ServerName, why: &str) -> Fault {
+    Fault::new(ErrorCode::McpDenied, format!("connecting to server `{server}`: {why}"))
+}
+
+/// The registry cannot change while something runs.
+#[must_use]
+pub fn busy() -> Fault {
+    Fault::new(ErrorCode::McpBusy, "the agent is busy: servers can be changed only while no run, preparation or other change is going on")
+}
+
+fn closed_registry() -> Fault {
+    Fault::new(ErrorCode::McpClosed, "the agent is closed")
+}

@@ -1,0 +1,180 @@
+//! Why a connection or a call failed, in sentences of our own.
+//!
+//! No text of the server, header, environment value or URL gets into them.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::base::code::ErrorCode;
+
+/// Why there is no connection, or not any more.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The program did not start.
+    #[error("the command {command:?} cannot be started; check that it is installed and in PATH")]
+    Command {
+        /// The program as declared.
+        command: String,
+    },
+    /// No connection to the server, or it broke.
+    #[error("the server cannot be reached or the connection broke; check that it is running")]
+    Unreachable,
+    /// A deadline passed.
+    #[error("the server timed out after {} ms; check the server or raise timeoutMs", after.as_millis())]
+    Timeout {
+        /// The deadline.
+        after: Duration,
+    },
+    /// The TLS handshake failed.
+    #[error("TLS failed: the server's certificate is not accepted; add its authority with NODE_EXTRA_CA_CERTS")]
+    Tls,
+    /// The server answers with a redirect.
+    #[error("the server redirects with HTTP status {status} and redirects are refused; declare the final URL")]
+    Redirect {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The server refuses with an HTTP status.
+    #[error("the server refused the request with HTTP status {status}; check the declared URL and headers")]
+    Status {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The process ended.
+    #[error("the server's process exited{}; start it by hand to see why", exit_text(*code))]
+    Exited {
+        /// Its exit code; `None` after a signal.
+        code: Option<i32>,
+    },
+    /// The server broke the protocol.
+    #[error("the server broke the protocol: {what}; check that it is an MCP server")]
+    Protocol {
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// Discovery failed.
+    #[error("discovery failed: {what}; check the server, which must speak protocol revision 2026-07-28")]
+    Discovery {
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// Discovery or listing was refused.
+    #[error("discovery failed: the server answered with error {code}; it must speak protocol revision 2026-07-28")]
+    Refused {
+        /// The JSON-RPC code.
+        code: i64,
+    },
+    /// A listed tool is not usable.
+    #[error("the definition of tool {tool} is not usable: {what}; fix it in the server")]
+    Schema {
+        /// The tool's name, or its place in the catalog.
+        tool: String,
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// A limit was passed.
+    #[error("the server passed the limit of {limit} {what}; make the server send less")]
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// The caller gave up.
+    #[error("connecting was cancelled")]
+    Cancelled,
+    /// The connection was closed on our side.
+    #[error("the connection is closed; register the server again to use it")]
+    Closed,
+}
+
+fn exit_text(code: Option<i32>) -> String {
+    code.map_or_else(|| " after a signal or without a code".to_owned(), |code| format!(" with code {code}"))
+}
+
+impl ConnectError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Command { .. } | Self::Unreachable | Self::Status { .. } => ErrorCode::McpUnreachable,
+            Self::Timeout { .. } => ErrorCode::McpTimeout,
+            Self::Tls => ErrorCode::McpTls,
+            Self::Redirect { .. } => ErrorCode::McpRedirect,
+            Self::Exited { .. } => ErrorCode::McpExited,
+            Self::Protocol { .. } => ErrorCode::McpProtocol,
+            Self::Discovery { .. } | Self::Refused { .. } => ErrorCode::McpDiscovery,
+            Self::Schema { .. } => ErrorCode::McpSchema,
+            Self::Limit { .. } => ErrorCode::McpLimit,
+            Self::Cancelled => ErrorCode::Aborted,
+            Self::Closed => ErrorCode::McpClosed,
+        }
+    }
+}
+
+/// Why a call has no result.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server answered with a JSON-RPC error.
+    #[error("the server refused the call with error {code}")]
+    Refused {
+        /// The JSON-RPC code.
+        code: i64,
+    },
+    /// The deadline passed.
+    #[error("the call timed out after {} ms; its outcome is unknown", after.as_millis())]
+    Timeout {
+        /// The deadline.
+        after: Duration,
+    },
+    /// The caller gave up.
+    #[error("the call was cancelled; its outcome is unknown")]
+    Cancelled,
+    /// The answer is not one.
+    #[error("the server broke the protocol: {what}; the outcome of the call is unknown")]
+    Protocol {
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// An argument cannot be mirrored into a header; nothing was sent.
+    #[error("the argument {path} cannot be sent as a header: {what}")]
+    Argument {
+        /// Where the argument stands.
+        path: String,
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// The connection failed.
+    #[error(transparent)]
+    Connection(#[from] ConnectError),
+}
+
+impl CallError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused { .. } | Self::Protocol { .. } => ErrorCode::McpProtocol,
+            Self::Timeout { .. } => ErrorCode::McpTimeout,
+            Self::Cancelled => ErrorCode::Aborted,
+            Self::Argument { .. } => ErrorCode::McpSchema,
+            Self::Connection(error) => error.code(),
+        }
+    }
+}
+
+impl From<CallError> for ConnectError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused { code } => Self::Refused { code },
+            CallError::Timeout { after } => Self::Timeout { after },
+            CallError::Cancelled => Self::Cancelled,
+            CallError::Protocol { what } => Self::Protocol { what },
+            CallError::Argument { .. } => Self::Protocol { what: "a request could not be built" },
+            CallError::Connection(error) => error,
+        }
+    }
+}

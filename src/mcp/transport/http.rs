@@ -1,0 +1,247 @@
+//! Streamable HTTP: one POST a message, its answer as JSON or as a stream of events.
+//!
+//! Owns the client and the headers. Nothing is followed, resumed or sent twice.
+
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Client, Response, StatusCode, redirect};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+use url::{Host, Url};
+
+use super::sse::SseParser;
+use super::{Action, CallError, ConnectError, Wire, safe_header_value};
+use crate::base::limits::{HTTP_CONNECT, HTTP_IDLE, MESSAGE_BYTES};
+use crate::base::{env, task};
+
+const REVISION: &str = "2026-07-28";
+/// How long and how far the rest of a settled stream is read, so that its connection can be used again.
+const DRAIN: Duration = Duration::from_millis(100);
+const DRAIN_CHUNKS: usize = 16;
+
+/// The client of one server.
+pub(crate) struct HttpLink {
+    client: Client,
+    url: Url,
+    declared: HeaderMap,
+    wire: Arc<Wire>,
+}
+
+/// The protocol library's view of it.
+pub(crate) struct HttpTransport {
+    link: Arc<HttpLink>,
+    inbound: mpsc::UnboundedReceiver<RxJsonRpcMessage<RoleClient>>,
+}
+
+/// Prepares the client; nothing is sent yet.
+pub(crate) async fn open<'a>(
+    url: &Url,
+    declared: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(Arc<Wire>, HttpTransport), ConnectError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in declared {
+        let invalid = ConnectError::Protocol { what: "a declared header is not valid" };
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid.clone())?;
+        let mut value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid)?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    let client = client(url).await?;
+    let (wire, inbound) = Wire::new();
+    let link = Arc::new(HttpLink { client, url: url.clone(), declared: headers, wire: Arc::clone(&wire) });
+    Ok((wire, HttpTransport { link, inbound }))
+}
+
+async fn client(url: &Url) -> Result<Client, ConnectError> {
+    static TLS: Once = Once::new();
+    TLS.call_once(|| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let mut builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(HTTP_CONNECT)
+        .pool_idle_timeout(HTTP_IDLE)
+        .tcp_nodelay(true);
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    if url.scheme() == "https" {
+        if let Some(path) = env::extra_ca_certs()
+            && let Ok(pem) = task::blocking(move || std::fs::read(path)).await
+            && let Ok(certificates) = Certificate::from_pem_bundle(&pem)
+        {
+            builder = builder.tls_certs_merge(certificates);
+        }
+    } else {
+        // No roots to load for a plain connection, and none to trust.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|_| ConnectError::Tls)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+impl HttpLink {
+    /// Every header of a request: the declared ones, then ours over them.
+    fn headers(
+        &self,
+        method: &'static str,
+        name: Option<&str>,
+        mirrored: &[(String, String)],
+    ) -> Result<HeaderMap, ConnectError> {
+        let mut headers = self.declared.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
+        headers.insert("mcp-method", HeaderValue::from_static(method));
+        let unsendable = ConnectError::Protocol { what: "a request cannot be written as headers" };
+        if let Some(name) = name {
+            let value = HeaderValue::try_from(safe_header_value(name)).map_err(|_| unsendable.clone())?;
+            headers.insert("mcp-name", value);
+        }
+        for (name, value) in mirrored {
+            let name = HeaderName::try_from(name).map_err(|_| unsendable.clone())?;
+            headers.insert(name, HeaderValue::try_from(value).map_err(|_| unsendable.clone())?);
+        }
+        Ok(headers)
+    }
+
+    /// Sends one request and settles it, whatever comes back.
+    async fn exchange(self: Arc<Self>, id: i64, body: Vec<u8>, headers: HeaderMap) {
+        let failure = match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
+            Ok(response) => self.answer(id, response).await.err(),
+            Err(error) => Some(transport_fault(&error).into()),
+        };
+        if let Some(failure) = failure {
+            self.wire.settle(id, Err(failure));
+        }
+    }
+
+    async fn answer(&self, id: i64, response: Response) -> Result<(), CallError> {
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(ConnectError::Redirect { status: status.as_u16() }.into());
+        }
+        if !status.is_success() {
+            let refused = CallError::from(ConnectError::Status { status: status.as_u16() });
+            let body = whole(response).await.map_err(|_| refused.clone())?;
+            return self.read_answer(id, &body, refused);
+        }
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Err(CallError::Protocol { what: "the answer has no result" });
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "application/json" => {
+                let body = whole(response).await?;
+                self.read_answer(id, &body, CallError::Protocol { what: "the body is not the answer to the request" })
+            }
+            "text/event-stream" => self.stream(id, response).await,
+            _ => Err(CallError::Protocol { what: "the answer is neither JSON nor an event stream" }),
+        }
+    }
+
+    fn read_answer(&self, id: i64, body: &[u8], otherwise: CallError) -> Result<(), CallError> {
+        self.wire.incoming(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body), Some(id));
+        if self.wire.is_pending(id) { Err(otherwise) } else { Ok(()) }
+    }
+
+    async fn stream(&self, id: i64, response: Response) -> Result<(), CallError> {
+        let mut chunks = response.bytes_stream();
+        let (mut parser, mut size) = (SseParser::default(), 0);
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| transport_fault(&error))?;
+            size += chunk.len();
+            if size > MESSAGE_BYTES {
+                return Err(too_large().into());
+            }
+            parser.push(&chunk, |event| {
+                self.wire.incoming(event, Some(id));
+            });
+            if !self.wire.is_pending(id) {
+                let drain = chunks.take(DRAIN_CHUNKS).for_each(|_| std::future::ready(()));
+                let _ = tokio::time::timeout(DRAIN, drain).await;
+                return Ok(());
+            }
+        }
+        Err(CallError::Protocol { what: "the event stream ended without an answer" })
+    }
+}
+
+/// The whole body, within the limit.
+async fn whole(response: Response) -> Result<Vec<u8>, CallError> {
+    let mut chunks = response.bytes_stream();
+    let mut body = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| transport_fault(&error))?;
+        if body.len() + chunk.len() > MESSAGE_BYTES {
+            return Err(too_large().into());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn too_large() -> ConnectError {
+    ConnectError::Limit { what: "bytes in one response", limit: MESSAGE_BYTES }
+}
+
+fn transport_fault(error: &reqwest::Error) -> ConnectError {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return ConnectError::Tls;
+        }
+        source = cause.source();
+    }
+    if error.is_timeout() { ConnectError::Timeout { after: HTTP_CONNECT } } else { ConnectError::Unreachable }
+}
+
+impl Transport<RoleClient> for HttpTransport {
+    type Error = ConnectError;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), ConnectError>> + Send + 'static {
+        let link = &self.link;
+        // A cancelled request was stopped when the table forgot it, and that closes its stream.
+        let sent = link.wire.outgoing(item).map(|message| {
+            if let Action::Request { id, method, name, headers } = message.action {
+                match link.headers(method, name.as_deref(), &headers) {
+                    Ok(headers) => {
+                        let work = task::spawn(Arc::clone(link).exchange(id, message.body, headers));
+                        link.wire.stop_with(id, work.abort_handle());
+                    }
+                    Err(error) => link.wire.settle(id, Err(error.into())),
+                }
+            }
+        });
+        std::future::ready(sent)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.inbound.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), ConnectError> {
+        self.link.wire.end(ConnectError::Closed);
+        Ok(())
+    }
+}
