@@ -5,9 +5,9 @@
 /** @import { NativeAgent, NativeAgentClass } from './border.d.ts' */
 
 const { readConfig, readRun, requireServer } = require('./config.js')
-const { ConfigError, McpError, closed, internal, unwrap } = require('./errors.js')
+const { AbortError, ConfigError, McpError, closed, internal, unwrap } = require('./errors.js')
 const { Host } = require('./host.js')
-const { kindOf } = require('./json.js')
+const { encodeJson, kindOf } = require('./json.js')
 const { loadNative } = require('./native.js')
 const { Run, RunHandle } = require('./run.js')
 
@@ -22,6 +22,30 @@ function createLiteAgent(config) {
   return new LiteAgent(read, loadNative())
 }
 
+/**
+ * The agents that `process.exit` must not leave servers of: Node runs no clean-up of an addon then.
+ *
+ * @type {Set<WeakRef<NativeAgent>>}
+ */
+const open = new Set()
+const collected = new FinalizationRegistry((/** @type {WeakRef<NativeAgent>} */ ref) => open.delete(ref))
+
+/** @param {NativeAgent} native */
+function endWithProcess(native) {
+  if (open.size === 0) {
+    process.off('exit', abandonAll)
+    process.on('exit', abandonAll)
+  }
+  const ref = new WeakRef(native)
+  open.add(ref)
+  collected.register(native, ref)
+  return () => open.delete(ref)
+}
+
+function abandonAll() {
+  for (const ref of open) ref.deref()?.abandon()
+}
+
 class LiteAgent {
   /** @type {NativeAgent} */
   #native
@@ -29,6 +53,7 @@ class LiteAgent {
   #host
   /** @type {Promise<void> | undefined} */
   #closing
+  #forget
   /** @type {string} */
   sessionId
   /** @type {McpServers} */
@@ -42,6 +67,7 @@ class LiteAgent {
     this.#host = new Host(config.parts)
     this.#native = new NativeAgent(this.#host.callback)
     this.#host.attach(this.#native)
+    this.#forget = endWithProcess(this.#native)
     const { sessionId } = unwrap(this.#native.configure(config.native), this.#host.kept)
     this.sessionId = sessionId
     Object.defineProperty(this, 'sessionId', { writable: false })
@@ -74,6 +100,7 @@ class LiteAgent {
   #start(input, options, { quiet }) {
     if (this.#closing) throw closed()
     const { native: json, signal } = readRun(input, options, quiet)
+    if (signal?.aborted) throw new AbortError('the run was aborted', { cause: signal.reason })
     try {
       const { run } = unwrap(this.#native.startRun(json), this.#host.kept)
       return new RunHandle(this.#native, this.#host, run, signal)
@@ -103,6 +130,7 @@ class LiteAgent {
   async #close() {
     try {
       unwrap(await this.#native.close(), this.#host.kept)
+      this.#forget()
     } catch (error) {
       throw internal(error)
     }
@@ -133,7 +161,7 @@ class McpServers {
   async register(name, config) {
     this.#requireOpen(name)
     requireServer(config, `the declaration of "${name}"`)
-    await this.#settle(this.#native.mcpRegister(name, JSON.stringify(config)))
+    await this.#settle(this.#native.mcpRegister(name, encodeJson(config)))
   }
 
   /**

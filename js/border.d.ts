@@ -73,6 +73,7 @@ export interface NativeAgent {
   mcpUnregister(name: string): Promise<string>
   mcpList(): string
   close(): Promise<string>
+  abandon(): void
 }
 
 export type NativeAgentClass = new (host: HostCallback) => NativeAgent

@@ -4,7 +4,7 @@
 /** @import { RegisteredPolicy } from './permissions.js' */
 
 const { ConfigError } = require('./errors.js')
-const { isRecord, kindOf, requireJson, requireKnownKeys } = require('./json.js')
+const { encodeJson, isRecord, kindOf, requireJson, requireKnownKeys } = require('./json.js')
 const { requirePolicy, stringList, toSpec } = require('./permissions.js')
 const { declare } = require('./tools.js')
 
@@ -111,7 +111,7 @@ function readConfig(config) {
     allowedTools: names(given.allowedTools, 'allowedTools'),
     disallowedTools: names(given.disallowedTools, 'disallowedTools'),
   }
-  return { native: JSON.stringify(native), parts: { model, tools: [...tools], approval, policies } }
+  return { native: encodeJson(native), parts: { model, tools: [...tools], approval, policies } }
 }
 
 /** @param {unknown} model */
@@ -214,7 +214,7 @@ function readRun(input, options, quiet) {
   if (options.steer !== undefined) throw new ConfigError('"steer" is not supported yet')
   const signal = readSignal(options.signal)
   const sessionId = text(options.sessionId, 'sessionId')
-  return { native: JSON.stringify({ sessionId, messages: readInput(input), quiet }), signal }
+  return { native: encodeJson({ sessionId, messages: readInput(input), quiet }), signal }
 }
 
 /** @param {unknown} signal */

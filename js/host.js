@@ -7,7 +7,7 @@
 /** @import { ErrorName } from './errors.js' */
 
 const { AbortError, AgentError, KeptErrors, ToolError, messageOf, toData } = require('./errors.js')
-const { isRecord, isThenable, kindOf } = require('./json.js')
+const { encodeJson, isRecord, isThenable, kindOf } = require('./json.js')
 const { pump } = require('./model.js')
 const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
 
@@ -56,7 +56,7 @@ class Host {
     try {
       return (await this.#answer(call, op, json)) ?? NOTHING
     } catch (error) {
-      return JSON.stringify({ error: toData(error, fallback(op), this.kept) })
+      return encodeJson({ error: toData(error, fallback(op), this.kept) })
     } finally {
       this.#aborts.delete(call)
     }
@@ -248,7 +248,7 @@ class Host {
 }
 
 /** @param {unknown} value */
-const ok = (value) => JSON.stringify({ ok: value ?? null })
+const ok = (value) => encodeJson({ ok: value ?? null })
 
 /**
  * @param {string} op
@@ -268,7 +268,7 @@ function encodeEvent(event, tool) {
     throw new ToolError(`tool "${tool}" emitted ${kindOf(event)} without a string "type"`)
   }
   try {
-    return JSON.stringify(event)
+    return encodeJson(event)
   } catch (error) {
     throw new ToolError(`tool "${tool}" emitted an event that is not JSON: ${messageOf(error)}`, { cause: error })
   }

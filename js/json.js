@@ -116,4 +116,17 @@ function distance(a, b) {
   return row[b.length]
 }
 
-module.exports = { isRecord, isThenable, kindOf, requireJson, requireKnownKeys, closest }
+/**
+ * JSON text in which every lone surrogate is a replacement character: the native core reads Unicode only.
+ *
+ * @param {unknown} value
+ * @param {(key: string, member: unknown) => unknown} [replacer]
+ * @returns {string}
+ */
+function encodeJson(value, replacer) {
+  const json = JSON.stringify(value, replacer)
+  // Well-formed pairs cross as they are; JSON.stringify escapes only what stands alone.
+  return json?.includes('\\ud') ? json.replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, '$1\ufffd') : json
+}
+
+module.exports = { encodeJson, isRecord, isThenable, kindOf, requireJson, requireKnownKeys, closest }

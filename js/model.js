@@ -5,7 +5,7 @@
 /** @import { NativeAgent } from './border.d.ts' */
 
 const { ConfigError, ProviderError } = require('./errors.js')
-const { isRecord, kindOf } = require('./json.js')
+const { encodeJson, isRecord, kindOf } = require('./json.js')
 
 const FULL = 1
 const CLOSED = 2
@@ -99,7 +99,7 @@ function close(iterator) {
 function encode(chunk) {
   if (!isRecord(chunk)) throw new ProviderError(`the model yielded ${kindOf(chunk)}, not a chunk`)
   try {
-    return JSON.stringify(chunk)
+    return encodeJson(chunk)
   } catch (error) {
     throw new ProviderError('the model yielded a chunk that is not JSON', { cause: error })
   }

@@ -3,7 +3,7 @@
 /** @import { StandardSchema, Tool, ToolContext, ToolHandler, ToolResult } from '../index.js' */
 
 const { ConfigError, ToolError, messageOf } = require('./errors.js')
-const { isRecord, kindOf, requireJson } = require('./json.js')
+const { encodeJson, isRecord, kindOf, requireJson } = require('./json.js')
 
 const DIALECT = 'draft-2020-12'
 
@@ -139,7 +139,7 @@ function pathOf(path) {
  * @param {unknown} value
  */
 function toJson(value) {
-  return JSON.stringify({ ok: { value: value ?? null } }, (_key, member) =>
+  return encodeJson({ ok: { value: value ?? null } }, (_key, member) =>
     typeof member === 'bigint' ? member.toString() : member,
   )
 }

@@ -2,7 +2,16 @@
 //!
 //! The modules stand in the order in which a call passes them. Each uses only those below it.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail loudly"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::needless_pass_by_value,
+        reason = "a test may fail loudly"
+    )
+)]
 
 // The loop: sessions, turns, the model, events.
 pub mod agent;

@@ -410,8 +410,9 @@ test('close ends every process of a server’s group and rejects later calls', a
   const grandchild = polite.entries().find((entry) => entry.grandchild).grandchild
   expect(isAlive(grandchild)).toBe(true)
   await agent.close()
-  for (const pid of pids) expect(groupMembers(pid)).toEqual([])
-  expect([...pids, grandchild].filter(isAlive)).toEqual([])
+  expect(pids.filter(isAlive)).toEqual([])
+  // Killed before close resolved; the kernel may need a moment more for a process that is not our child.
+  await until(() => [grandchild, ...pids.flatMap(groupMembers)].every((pid) => !isAlive(pid)), { withinMs: 1000 })
   await agent.close()
   await expect(agent.send('late')).rejects.toMatchObject({ code: 'CLOSED', message: expect.stringContaining('closed') })
   await expect(agent.mcp.register('x', { command: 'node' })).rejects.toThrow('closed')

@@ -86,26 +86,32 @@ export async function until(condition, { withinMs = 10_000, what = String(condit
   }
 }
 
-/** The living processes (zombies count) of a process group. */
+/** State, parent and group of a process; undefined when it is gone. */
+function processState(pid) {
+  try {
+    // The fields after the command, which stands in parentheses.
+    const [state, parent, group] = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    return { isZombie: state === 'Z', parent: Number(parent), group: Number(group) }
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether a process is there. A zombie counts, unless init inherited it: that one is not ours to reap. */
+export function isAlive(pid) {
+  const found = processState(pid)
+  return found !== undefined && !(found.isZombie && found.parent === 1)
+}
+
+/** The processes of a group that are alive in the sense of `isAlive`. */
 export function groupMembers(group) {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      try {
-        // After the command in parentheses: state, parent, group.
-        const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-          .replace(/^.*\) /s, '')
-          .split(' ')
-        return Number(fields[2]) === group
-      } catch {
-        return false
-      }
-    })
     .map(Number)
+    .filter((pid) => processState(pid)?.group === group && isAlive(pid))
 }
-
-/** Whether a process is there; a zombie counts. */
-export const isAlive = (pid) => existsSync(`/proc/${pid}`)
 
 /** A model turn that makes calls: `[name, input]` pairs; the ids are call-1, call-2, … */
 export function callsTurn(...calls) {

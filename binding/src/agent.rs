@@ -35,7 +35,11 @@ struct StartRun {
 #[napi]
 impl NativeAgent {
     /// Takes the host function; reads nothing and starts nothing.
-    #[napi(constructor, catch_unwind, ts_args_type = "host: (call: number, op: string, json: string) => Promise<string>")]
+    #[napi(
+        constructor,
+        catch_unwind,
+        ts_args_type = "host: (call: number, op: string, json: string) => Promise<string>"
+    )]
     pub fn new(env: Env, host: Function<'_, HostArgs, Promise<String>>) -> napi::Result<Self> {
         let function = host.build_threadsafe_function::<HostArgs>().weak::<true>().build()?;
         let agent: Arc<OnceLock<Arc<Agent>>> = Arc::default();
@@ -69,7 +73,8 @@ impl NativeAgent {
     #[napi(catch_unwind)]
     pub fn start_run(&self, start: String) -> String {
         let start = || -> Result<serde_json::Value, Fault> {
-            let StartRun { session_id, messages, quiet } = serde_json::from_str(&start).map_err(|_| Fault::internal())?;
+            let StartRun { session_id, messages, quiet } =
+                serde_json::from_str(&start).map_err(|_| Fault::internal())?;
             let agent = self.agent()?;
             let options = RunOptions { session: session_id, messages, quiet };
             let run = napi::bindgen_prelude::within_runtime_if_available(|| agent.start(options))?;
@@ -180,6 +185,14 @@ impl NativeAgent {
         outcome(Ok(()))
     }
 
+    /// Kills every server process at once: for a process that is about to exit.
+    #[napi(catch_unwind)]
+    pub fn abandon(&self) {
+        if let Some(agent) = self.agent.get() {
+            agent.abandon();
+        }
+    }
+
     fn agent(&self) -> Result<Arc<Agent>, Fault> {
         self.agent.get().cloned().ok_or_else(Fault::closed)
     }
@@ -195,9 +208,7 @@ impl NativeAgent {
 
 impl Drop for NativeAgent {
     fn drop(&mut self) {
-        if let Some(agent) = self.agent.get() {
-            agent.abandon();
-        }
+        self.abandon();
     }
 }
 
@@ -207,7 +218,9 @@ fn outcome<T: Serialize>(result: Result<T, Fault>) -> String {
         Ok(value) => serde_json::to_string(&Wrapped { ok: value }),
         Err(error) => serde_json::to_string(&json!({ "error": error })),
     };
-    text.unwrap_or_else(|_| r#"{"error":{"name":"AgentError","code":"INTERNAL","message":"a result could not be written"}}"#.into())
+    text.unwrap_or_else(|_| {
+        r#"{"error":{"name":"AgentError","code":"INTERNAL","message":"a result could not be written"}}"#.into()
+    })
 }
 
 #[derive(Serialize)]

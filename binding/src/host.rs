@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-pub type HostArgs = FnArgs<(u32, String, String)>;
-pub type HostFunction = ThreadsafeFunction<HostArgs, Promise<String>, HostArgs, napi::Status, false, true, 0>;
+pub(crate) type HostArgs = FnArgs<(u32, String, String)>;
+pub(crate) type HostFunction = ThreadsafeFunction<HostArgs, Promise<String>, HostArgs, napi::Status, false, true, 0>;
 
 /// The JavaScript side of one agent.
-pub struct Host {
+pub(crate) struct Host {
     function: HostFunction,
     next_call: AtomicU32,
     sinks: Mutex<HashMap<u32, mpsc::Sender<String>>>,
@@ -66,14 +66,14 @@ impl Drop for Streaming<'_> {
 
 /// What became of a pushed chunk, as the shim reads it.
 #[derive(Clone, Copy)]
-pub enum Pushed {
+pub(crate) enum Pushed {
     Taken = 0,
     Full = 1,
     Closed = 2,
 }
 
 impl Host {
-    pub fn new(function: HostFunction) -> Self {
+    pub(crate) fn new(function: HostFunction) -> Self {
         Self { function, next_call: AtomicU32::new(1), sinks: Mutex::default() }
     }
 
@@ -86,7 +86,7 @@ impl Host {
     }
 
     /// Hands a chunk to the loop, if it has room.
-    pub fn push(&self, call: u32, chunk: String) -> Pushed {
+    pub(crate) fn push(&self, call: u32, chunk: String) -> Pushed {
         match self.sink(call).map(|sink| sink.try_send(chunk)) {
             Some(Ok(())) => Pushed::Taken,
             Some(Err(mpsc::error::TrySendError::Full(_))) => Pushed::Full,
@@ -95,7 +95,7 @@ impl Host {
     }
 
     /// Resolves to whether there is room again; `false` when nobody reads any more.
-    pub async fn ready(&self, call: u32) -> bool {
+    pub(crate) async fn ready(&self, call: u32) -> bool {
         match self.sink(call) {
             Some(sink) => sink.reserve().await.is_ok(),
             None => false,
@@ -103,7 +103,7 @@ impl Host {
     }
 
     /// Says that no chunk follows.
-    pub fn end(&self, call: u32) {
+    pub(crate) fn end(&self, call: u32) {
         self.sinks().remove(&call);
     }
 
@@ -132,7 +132,7 @@ impl Host {
 
 /// The parts of the host that the core knows by trait.
 #[derive(Clone)]
-pub struct HostParts(pub Arc<Host>);
+pub(crate) struct HostParts(pub(crate) Arc<Host>);
 
 impl ModelClient for HostParts {
     fn stream(&self, request: ModelRequest, chunks: mpsc::Sender<String>) -> BoxFuture<'_, Result<(), HostError>> {
@@ -147,13 +147,23 @@ impl ModelClient for HostParts {
 }
 
 impl ApprovalHandler for HostParts {
-    fn request<'a>(&'a self, call: &'a ToolCall, session: &'a str, reason: Option<&'a str>) -> BoxFuture<'a, Result<serde_json::Value, HostError>> {
+    fn request<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        session: &'a str,
+        reason: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<serde_json::Value, HostError>> {
         Box::pin(self.0.ask("approval", json!({ "call": call, "sessionId": session, "reason": reason })))
     }
 }
 
 impl HostPolicies for HostParts {
-    fn check<'a>(&'a self, id: u32, call: &'a ToolCall, session: &'a str) -> BoxFuture<'a, Result<serde_json::Value, HostError>> {
+    fn check<'a>(
+        &'a self,
+        id: u32,
+        call: &'a ToolCall,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<serde_json::Value, HostError>> {
         Box::pin(self.0.ask("policy", json!({ "id": id, "call": call, "sessionId": session })))
     }
 

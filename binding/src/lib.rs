@@ -2,5 +2,7 @@
 //!
 //! [`agent`] is the one class, [`host`] is what Rust asks of JavaScript. Everything crosses as JSON text.
 
+#![expect(clippy::needless_pass_by_value, reason = "napi hands over owned values")]
+
 mod agent;
 mod host;

@@ -75,10 +75,13 @@ impl AgentConfig {
     /// # Errors
     /// `CONFIG_INVALID` and the codes of server declarations, naming the field and never a value.
     pub fn resolve(json: &str) -> Result<ResolvedConfig, Fault> {
-        let config: Self = serde_json::from_str(json).map_err(|error| invalid(format!("the configuration is not usable: {error}")))?;
+        let config: Self =
+            serde_json::from_str(json).map_err(|error| invalid(format!("the configuration is not usable: {error}")))?;
         for (field, path) in [("workdir", Some(&config.workdir)), ("home", config.home.as_ref())] {
             match path {
-                Some(path) if path.as_os_str().is_empty() => return Err(invalid(format!("`{field}` is empty; give a directory"))),
+                Some(path) if path.as_os_str().is_empty() => {
+                    return Err(invalid(format!("`{field}` is empty; give a directory")));
+                }
                 Some(path) if path.is_file() => return Err(invalid(format!("`{field}` is a file, not a directory"))),
                 _ => {}
             }
@@ -92,7 +95,8 @@ impl AgentConfig {
             return Err(invalid("`maxTurns` and `maxParallelTools` are at least 1".to_owned()));
         }
         let servers = match &config.mcp_servers {
-            Some(servers) => parse_servers(servers, Source::Constructor).map_err(|error| Fault::new(error.code(), error.to_string()))?,
+            Some(servers) => parse_servers(servers, Source::Constructor)
+                .map_err(|error| Fault::new(error.code(), error.to_string()))?,
             None => Vec::new(),
         };
         let policy = config.permission.map(CompiledPolicy::compile).transpose();
@@ -106,7 +110,10 @@ impl AgentConfig {
             system: config.system.map_or_else(|| Arc::from(DEFAULT_SYSTEM), Arc::from),
             max_turns,
             max_parallel_tools,
-            visibility: Visibility { allowed: config.allowed_tools, disallowed: config.disallowed_tools.unwrap_or_default() },
+            visibility: Visibility {
+                allowed: config.allowed_tools,
+                disallowed: config.disallowed_tools.unwrap_or_default(),
+            },
         })
     }
 }
@@ -115,12 +122,17 @@ fn check_tools(tools: Vec<HostTool>) -> Result<Vec<ToolSpec>, Fault> {
     let mut known: Vec<ToolSpec> = Vec::with_capacity(tools.len());
     for (index, tool) in tools.into_iter().enumerate() {
         let name = &tool.name;
-        let plain = !name.is_empty() && name.len() <= MODEL_TOOL_NAME && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let plain = !name.is_empty()
+            && name.len() <= MODEL_TOOL_NAME
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         if !plain {
             return Err(invalid(format!("`tools[{index}].name` has 1 to {MODEL_TOOL_NAME} of A-Z a-z 0-9 _ -")));
         }
         if name == CONNECT || name.starts_with("mcp__") {
-            return Err(Fault::new(ErrorCode::McpReserved, format!("`tools[{index}].name`: `{name}` is reserved for MCP; choose another name")));
+            return Err(Fault::new(
+                ErrorCode::McpReserved,
+                format!("`tools[{index}].name`: `{name}` is reserved for MCP; choose another name"),
+            ));
         }
         if known.iter().any(|other| other.name == *name) {
             return Err(invalid(format!("`tools[{index}].name`: there are two tools named `{name}`")));

@@ -12,10 +12,19 @@ use crate::pipeline::call::ToolCall;
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the host's types in index.d.ts document each event")]
 pub enum RunEvent<'a> {
-    TurnStart { turn: u32 },
-    ModelCallStart { turn: u32, model: &'a str },
-    TextDelta { text: &'a str },
-    Message { message: &'a RawValue },
+    TurnStart {
+        turn: u32,
+    },
+    ModelCallStart {
+        turn: u32,
+        model: &'a str,
+    },
+    TextDelta {
+        text: &'a str,
+    },
+    Message {
+        message: &'a RawValue,
+    },
     ModelCallEnd {
         turn: u32,
         model: &'a str,
@@ -25,8 +34,19 @@ pub enum RunEvent<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a Fault>,
     },
-    ToolUse { call: &'a ToolCall },
-    TurnEnd { turn: u32, stop_reason: &'a str },
-    Error { error: &'a Fault, fatal: bool },
-    Done { reason: &'a str, result: &'a RawValue },
+    ToolUse {
+        call: &'a ToolCall,
+    },
+    TurnEnd {
+        turn: u32,
+        stop_reason: &'a str,
+    },
+    Error {
+        error: &'a Fault,
+        fatal: bool,
+    },
+    Done {
+        reason: &'a str,
+        result: &'a RawValue,
+    },
 }

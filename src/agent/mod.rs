@@ -82,11 +82,14 @@ impl Agent {
     ///
     /// # Errors
     /// `CONFIG_INVALID` and the codes of server declarations.
+    #[must_use]
     pub fn new(config: ResolvedConfig, host: AgentHost) -> Arc<Self> {
         let closing = CancellationToken::new();
         let mut config = config;
-        let permission = Arc::new(Permission::new(config.policy.take(), Arc::clone(&host.policies), host.approval.clone()));
-        let registry = Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), closing.child_token());
+        let permission =
+            Arc::new(Permission::new(config.policy.take(), Arc::clone(&host.policies), host.approval.clone()));
+        let registry =
+            Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), closing.child_token());
         Arc::new(Self {
             subscribers: Subscribers::new(Arc::clone(&host.listener)),
             session: uuid::Uuid::new_v4().to_string().into(),
@@ -157,7 +160,8 @@ impl Agent {
     /// # Errors
     /// See [`Registry::register`]; `MCP_BUSY` while a run is active.
     pub async fn register(self: &Arc<Self>, name: &str, declaration: &serde_json::Value) -> Result<(), Fault> {
-        let declaration = parse_server(name, declaration, Source::Instance).map_err(|error| Fault::new(error.code(), error.to_string()))?;
+        let declaration = parse_server(name, declaration, Source::Instance)
+            .map_err(|error| Fault::new(error.code(), error.to_string()))?;
         self.refuse_while_running()?;
         let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
         let outcome = self.registry.register(declaration, &self.authority(&self.session, emitter)).await;

@@ -141,7 +141,9 @@ impl Chunk {
         match (chunk.r#type.as_str(), chunk.text, chunk.message) {
             ("text_delta", Some(text), _) => Ok(Self::Text(text)),
             ("text_delta", None, _) => Err(odd("a `text_delta` has no `text` string")),
-            ("message_done", _, Some(message)) => read_answer(message, chunk.usage.unwrap_or_default(), &odd).map(Self::Done),
+            ("message_done", _, Some(message)) => {
+                read_answer(message, chunk.usage.unwrap_or_default(), &odd).map(Self::Done)
+            }
             ("message_done", _, None) => Err(odd("a `message_done` has no `message`")),
             _ => Err(odd("a chunk has an unknown `type`")),
         }
@@ -149,7 +151,8 @@ impl Chunk {
 }
 
 fn read_answer(message: &RawValue, usage: Usage, odd: &dyn Fn(&str) -> Fault) -> Result<Answer, Fault> {
-    let raw: RawMessage = serde_json::from_str(message.get()).map_err(|_| odd("its message has no `role` and `content`"))?;
+    let raw: RawMessage =
+        serde_json::from_str(message.get()).map_err(|_| odd("its message has no `role` and `content`"))?;
     if raw.role != "assistant" {
         return Err(odd("its message's `role` is not \"assistant\""));
     }

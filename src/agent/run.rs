@@ -163,7 +163,8 @@ struct Ending {
 impl Run {
     /// Runs to the end; a panic becomes an `INTERNAL` fault.
     pub(super) async fn supervise(self, messages: Vec<Box<RawValue>>) -> Result<RunResult, Fault> {
-        let outcome = AssertUnwindSafe(self.go(messages)).catch_unwind().await.unwrap_or_else(|_| Err(Fault::internal()));
+        let outcome =
+            AssertUnwindSafe(self.go(messages)).catch_unwind().await.unwrap_or_else(|_| Err(Fault::internal()));
         if let Err(fault) = &outcome {
             self.emitter.emit(RunEvent::Error { error: fault, fatal: true }).await;
         }
@@ -240,15 +241,19 @@ impl Run {
             self.emitter.emit(RunEvent::ToolUse { call }).await;
         }
         // Boxed one by one: the compiler cannot prove a lazy stream of these borrows `Send`.
-        let calls: Vec<BoxFuture<'_, ToolOutcome>> = answer.calls.iter().map(|call| pipeline.run(call, turn).boxed()).collect();
-        stream::iter(calls)
-            .buffered(self.agent.config.max_parallel_tools)
-            .collect()
-            .await
+        let calls: Vec<BoxFuture<'_, ToolOutcome>> =
+            answer.calls.iter().map(|call| pipeline.run(call, turn).boxed()).collect();
+        stream::iter(calls).buffered(self.agent.config.max_parallel_tools).collect().await
     }
 
     /// One model call; `None` when the run is aborted meanwhile.
-    async fn ask_model(&self, history: &mut History, tools: &ToolTable, turn: u32, text: &mut String) -> Result<Option<Answer>, Fault> {
+    async fn ask_model(
+        &self,
+        history: &mut History,
+        tools: &ToolTable,
+        turn: u32,
+        text: &mut String,
+    ) -> Result<Option<Answer>, Fault> {
         let model = Arc::clone(&self.agent.config.model);
         let started = Instant::now();
         self.emitter.emit(RunEvent::ModelCallStart { turn, model: &model }).await;
@@ -262,7 +267,12 @@ impl Run {
         outcome
     }
 
-    async fn stream_model(&self, history: &mut History, tools: &ToolTable, text: &mut String) -> Result<Option<Answer>, Fault> {
+    async fn stream_model(
+        &self,
+        history: &mut History,
+        tools: &ToolTable,
+        text: &mut String,
+    ) -> Result<Option<Answer>, Fault> {
         let request = history.request(&self.session.id, &self.agent.config, tools);
         let (sender, mut chunks) = mpsc::channel(CHUNK_CREDIT);
         let mut pump = self.agent.host.model.stream(request, sender);
@@ -359,7 +369,9 @@ fn results_message(answer: &Answer, results: &[ToolOutcome]) -> Result<Arc<RawVa
 
 fn model_failed(error: crate::base::fault::HostError) -> Fault {
     let message = if error.message.is_empty() { "it gave no reason".to_owned() } else { error.message };
-    Fault::new(ErrorCode::Provider, format!("the model failed: {message}")).with_status(error.status).with_cause(error.cause_id)
+    Fault::new(ErrorCode::Provider, format!("the model failed: {message}"))
+        .with_status(error.status)
+        .with_cause(error.cause_id)
 }
 
 fn no_answer() -> Fault {

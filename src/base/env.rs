@@ -9,24 +9,40 @@ const INHERITED: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"]
 /// The variables a stdio server inherits when they are set.
 #[cfg(not(unix))]
 const INHERITED: &[&str] = &[
-    "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE",
-    "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE", "COMSPEC",
+    "APPDATA",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+    "USERPROFILE",
+    "COMSPEC",
 ];
 
 /// The part of the host's environment that every stdio server sees.
 #[must_use]
 pub fn inherited() -> Vec<(&'static str, OsString)> {
-    INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))).collect()
+    INHERITED.iter().filter_map(|name| Some((*name, read(name)?))).collect()
 }
 
 /// Whether the standard error of stdio servers is passed through for debugging.
 #[must_use]
 pub fn passes_server_stderr() -> bool {
-    std::env::var_os("LITE_AGENT_MCP_STDERR").is_some_and(|value| value == "inherit")
+    read("LITE_AGENT_MCP_STDERR").is_some_and(|value| value == "inherit")
 }
 
 /// A file with further certificate authorities to trust.
 #[must_use]
 pub fn extra_ca_certs() -> Option<PathBuf> {
-    std::env::var_os("NODE_EXTRA_CA_CERTS").filter(|value| !value.is_empty()).map(PathBuf::from)
+    read("NODE_EXTRA_CA_CERTS").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the place that reads the environment")]
+fn read(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }

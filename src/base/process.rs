@@ -53,6 +53,7 @@ pub struct Process {
 /// # Errors
 /// When the program cannot be started.
 pub fn spawn(options: ProcessOptions<'_>) -> io::Result<(Process, ChildStdin, ChildStdout)> {
+    #[expect(clippy::disallowed_methods, reason = "this is the place that starts processes")]
     let mut command = Command::new(options.command);
     command
         .args(options.args)
@@ -150,6 +151,21 @@ impl Process {
         #[cfg(not(unix))]
         if let Some(child) = locked(&self.child).as_mut() {
             let _ = child.start_kill();
+        }
+    }
+
+    /// Kills the whole group and reaps its leader without a runtime; waits 200 ms at the most.
+    pub fn kill_and_reap_now(&self) {
+        self.kill();
+        let Some(mut child) = locked(&self.child).take() else { return };
+        #[cfg(unix)]
+        locked(&self.group).take();
+        // A killed process ends within a few milliseconds; the thread that waits is going away.
+        for _ in 0..200 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

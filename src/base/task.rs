@@ -4,6 +4,7 @@ use std::future::Future;
 
 use tokio::task::JoinHandle;
 
+#[expect(clippy::disallowed_methods, reason = "this is the place that starts tasks")]
 /// Starts a task on the current runtime.
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where

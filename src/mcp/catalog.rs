@@ -26,9 +26,13 @@ pub struct CatalogTool {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum CatalogError {
-    #[error("server `{server}`: the tool name {tool:?} has characters other than A-Z a-z 0-9 _ -, so no tool of it is used; ask its author to rename it")]
+    #[error(
+        "server `{server}`: the tool name {tool:?} has characters other than A-Z a-z 0-9 _ -, so no tool of it is used; ask its author to rename it"
+    )]
     Name { server: ServerName, tool: String },
-    #[error("server `{server}`: the tool name `{full_name}` has {length} characters, and {TOOL_NAME_CHARS} are allowed; give the server a shorter name (`{server}` has {server_length})")]
+    #[error(
+        "server `{server}`: the tool name `{full_name}` has {length} characters, and {TOOL_NAME_CHARS} are allowed; give the server a shorter name (`{server}` has {server_length})"
+    )]
     Length { server: ServerName, full_name: String, length: usize, server_length: usize },
     #[error("server `{server}` lists the tool `{tool}` twice; ask its author to fix the list")]
     Duplicate { server: ServerName, tool: String },
@@ -54,7 +58,8 @@ impl CatalogError {
 pub fn build(server: &ServerName, listed: Vec<ListedTool>) -> Result<Vec<Arc<CatalogTool>>, CatalogError> {
     let mut tools: Vec<Arc<CatalogTool>> = Vec::with_capacity(listed.len());
     for tool in listed {
-        let usable = !tool.name.is_empty() && tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let usable =
+            !tool.name.is_empty() && tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         if !usable {
             // The name is a server's text: only its safe form is shown.
             let shown = tool.name.chars().take(64).filter(|c| !c.is_control()).collect();

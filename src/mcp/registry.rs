@@ -136,7 +136,11 @@ impl Registry {
         preparation.await
     }
 
-    async fn connect_batch(self: Arc<Self>, batch: Vec<Arc<ServerDeclaration>>, authority: Arc<dyn ConnectAuthority>) -> Result<(), Fault> {
+    async fn connect_batch(
+        self: Arc<Self>,
+        batch: Vec<Arc<ServerDeclaration>>,
+        authority: Arc<dyn ConnectAuthority>,
+    ) -> Result<(), Fault> {
         // Prompts come one after another; connections then open all at once.
         let mut permitted = Vec::with_capacity(batch.len());
         for declaration in &batch {
@@ -159,7 +163,11 @@ impl Registry {
     }
 
     /// All or nothing: one failure closes the others and leaves them configured.
-    async fn publish(&self, batch: &[Arc<ServerDeclaration>], results: Vec<Result<ReadyServer, Fault>>) -> Result<(), Fault> {
+    async fn publish(
+        &self,
+        batch: &[Arc<ServerDeclaration>],
+        results: Vec<Result<ReadyServer, Fault>>,
+    ) -> Result<(), Fault> {
         let mut unused = Vec::new();
         let outcome = {
             let mut inner = self.lock();
@@ -184,7 +192,7 @@ impl Registry {
                     entry.state = state;
                 }
             }
-            if closed { Err(Fault::closed()) } else { all_of(failures) }
+            if closed { Err(Fault::closed()) } else { all_of(&failures) }
         };
         join_all(unused.iter().map(|ready| ready.connection.close())).await;
         outcome
@@ -202,7 +210,10 @@ impl Registry {
         }
     }
 
-    async fn discover_tools(declaration: &ServerDeclaration, connection: &Connection) -> Result<Vec<Arc<CatalogTool>>, Fault> {
+    async fn discover_tools(
+        declaration: &ServerDeclaration,
+        connection: &Connection,
+    ) -> Result<Vec<Arc<CatalogTool>>, Fault> {
         let listed = connection.list_tools().await.map_err(|error| named(&declaration.name, error))?.tools;
         let server = declaration.name.clone();
         // Compiling may take a while: never on a thread that moves bytes.
@@ -216,17 +227,25 @@ impl Registry {
     ///
     /// # Errors
     /// `MCP_EXISTS`, `MCP_BUSY`, `MCP_CLOSED`, `MCP_DENIED`, and whatever connecting fails with.
-    pub async fn register(&self, declaration: ServerDeclaration, authority: &dyn ConnectAuthority) -> Result<(), Fault> {
+    pub async fn register(
+        &self,
+        declaration: ServerDeclaration,
+        authority: &dyn ConnectAuthority,
+    ) -> Result<(), Fault> {
         let _mutation = self.begin_mutation()?;
         let declaration = Arc::new(declaration);
         {
             let inner = self.lock();
             if inner.entries.iter().any(|entry| entry.declaration.name == declaration.name) {
-                let message = format!("a server named `{}` is already registered; unregister it first", declaration.name);
+                let message =
+                    format!("a server named `{}` is already registered; unregister it first", declaration.name);
                 return Err(Fault::new(ErrorCode::McpExists, message));
             }
             if inner.entries.len() >= SERVERS {
-                return Err(Fault::new(ErrorCode::McpLimit, format!("an agent has at most {SERVERS} servers; unregister one first")));
+                return Err(Fault::new(
+                    ErrorCode::McpLimit,
+                    format!("an agent has at most {SERVERS} servers; unregister one first"),
+                ));
             }
         }
         let work = async {
@@ -289,7 +308,11 @@ impl Registry {
     pub fn ready(&self) -> Vec<Arc<ReadyServer>> {
         let mut inner = self.lock();
         inner.notice_ended();
-        inner.entries.iter().filter_map(|entry| if let State::Ready(ready) = &entry.state { Some(Arc::clone(ready)) } else { None }).collect()
+        inner
+            .entries
+            .iter()
+            .filter_map(|entry| if let State::Ready(ready) = &entry.state { Some(Arc::clone(ready)) } else { None })
+            .collect()
     }
 
     /// Closes every connection; later changes are refused.
@@ -334,7 +357,7 @@ impl Inner {
             State::Stale(_, fault) | State::Failed(fault) => Some(fault.clone()),
             _ => None,
         });
-        all_of(unusable.collect())
+        all_of(&unusable.collect::<Vec<_>>())
     }
 
     fn take_configured(&mut self) -> Vec<Arc<ServerDeclaration>> {
@@ -368,14 +391,16 @@ impl Entry {
             name: self.declaration.name.to_string(),
             source: self.declaration.source,
             status,
-            tool_names: ready.map(|ready| ready.tools.iter().map(|tool| tool.full_name.clone()).collect()).unwrap_or_default(),
+            tool_names: ready
+                .map(|ready| ready.tools.iter().map(|tool| tool.full_name.clone()).collect())
+                .unwrap_or_default(),
             error: fault.map(|fault| format!("{}: {}", fault.code().as_str(), fault.message())),
         }
     }
 }
 
 /// One fault for all that failed: the first one's code, everyone's sentence.
-fn all_of(faults: Vec<Fault>) -> Result<(), Fault> {
+fn all_of(faults: &[Fault]) -> Result<(), Fault> {
     let Some(first) = faults.first() else { return Ok(()) };
     let messages: Vec<&str> = faults.iter().map(Fault::message).collect();
     Err(Fault::new(first.code(), messages.join("; ")))
@@ -393,7 +418,10 @@ fn denied(server: &ServerName, why: &str) -> Fault {
 /// The registry cannot change while something runs.
 #[must_use]
 pub fn busy() -> Fault {
-    Fault::new(ErrorCode::McpBusy, "the agent is busy: servers can be changed only while no run, preparation or other change is going on")
+    Fault::new(
+        ErrorCode::McpBusy,
+        "the agent is busy: servers can be changed only while no run, preparation or other change is going on",
+    )
 }
 
 fn closed_registry() -> Fault {

@@ -9,7 +9,10 @@ use super::call::ToolCall;
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the host's types in index.d.ts document each event")]
 pub enum CallEvent<'a> {
-    ToolCallStart { call: &'a ToolCall, turn: u32 },
+    ToolCallStart {
+        call: &'a ToolCall,
+        turn: u32,
+    },
     PermissionDecision {
         call: &'a ToolCall,
         decision: &'a str,
@@ -24,7 +27,11 @@ pub enum CallEvent<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
-    ApprovalResolved { id: &'a str, decision: &'a str, by: &'a str },
+    ApprovalResolved {
+        id: &'a str,
+        decision: &'a str,
+        by: &'a str,
+    },
     ToolProgress {
         id: &'a str,
         name: &'a str,
@@ -34,9 +41,21 @@ pub enum CallEvent<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<&'a str>,
     },
-    ToolCallEnd { id: &'a str, name: &'a str, turn: u32, duration_ms: u64, is_error: bool },
-    ToolResult { result: ToolResultEvent<'a> },
-    Diagnostic { level: &'a str, code: &'a str, message: &'a str },
+    ToolCallEnd {
+        id: &'a str,
+        name: &'a str,
+        turn: u32,
+        duration_ms: u64,
+        is_error: bool,
+    },
+    ToolResult {
+        result: ToolResultEvent<'a>,
+    },
+    Diagnostic {
+        level: &'a str,
+        code: &'a str,
+        message: &'a str,
+    },
 }
 
 /// The `result` of a `tool_result` event.

@@ -76,7 +76,8 @@ impl Pipeline {
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (id, name) = (call.id.as_str(), call.name.as_str());
         self.emitter.emit(CallEvent::ToolCallEnd { id, name, turn, duration_ms, is_error: outcome.is_error }).await;
-        let result = ToolResultEvent { id, name, content: &outcome.content, is_error: outcome.is_error.then_some(true) };
+        let result =
+            ToolResultEvent { id, name, content: &outcome.content, is_error: outcome.is_error.then_some(true) };
         self.emitter.emit(CallEvent::ToolResult { result }).await;
         outcome
     }
@@ -89,7 +90,10 @@ impl Pipeline {
     }
 
     async fn judge(&self, mut call: ToolCall) -> Result<(&Route, PermittedCall), Refusal> {
-        let route = self.tools.find(&call.name).ok_or_else(|| Refusal("there is no tool of that name; use one of the listed tools".into()))?;
+        let route = self
+            .tools
+            .find(&call.name)
+            .ok_or_else(|| Refusal("there is no tool of that name; use one of the listed tools".into()))?;
         call.input = self.validate(route, &call).await?;
         let id = call.id.clone();
         match self.permission.decide(call, &self.session, &self.emitter).await {
@@ -110,17 +114,26 @@ impl Pipeline {
                 match tokio::time::timeout(HOST_DEADLINE, self.handler.validate(*index, host)).await {
                     Ok(Ok(Validated::Value(value))) => Ok(value),
                     Ok(Ok(Validated::Issues(issues))) => {
-                        let told: Vec<String> = issues.iter().map(|issue| format!("{}: {}", if issue.path.is_empty() { "/" } else { &issue.path }, issue.message)).collect();
+                        let told: Vec<String> = issues
+                            .iter()
+                            .map(|issue| {
+                                format!("{}: {}", if issue.path.is_empty() { "/" } else { &issue.path }, issue.message)
+                            })
+                            .collect();
                         Err(Refusal(format!("the input does not fit the tool's schema: {}", told.join("; "))))
                     }
-                    Ok(Err(_)) => Err(Refusal("the tool's schema failed while it checked the input; the tool was not run".into())),
+                    Ok(Err(_)) => {
+                        Err(Refusal("the tool's schema failed while it checked the input; the tool was not run".into()))
+                    }
                     Err(_) => Err(Refusal("the tool's schema gave no answer within 10 s; the tool was not run".into())),
                 }
             }
             Route::Server(_, tool) => {
                 let input = if call.input.is_null() { Value::Object(Map::new()) } else { call.input.clone() };
                 if !input.is_object() {
-                    return Err(Refusal("the input does not fit the tool's schema: /: type: it must be an object".into()));
+                    return Err(Refusal(
+                        "the input does not fit the tool's schema: /: type: it must be an object".into(),
+                    ));
                 }
                 let (input, verdict) = check(Arc::clone(tool), Which::Input, input).await?;
                 verdict.map_err(|told| Refusal(format!("the input does not fit the tool's schema: {told}")))?;
@@ -142,15 +155,21 @@ impl Pipeline {
     async fn execute_host(&self, index: usize, permitted: &PermittedCall) -> ToolOutcome {
         let host = self.host_call(permitted.call(), permitted.by() == DecidedBy::User);
         match self.handler.execute(index, host).await {
-            Ok(result) if result.content.len() > PROJECTION_BYTES => {
-                ToolOutcome { content: format!("the tool's result is above the limit of {PROJECTION_BYTES} bytes"), is_error: true }
-            }
+            Ok(result) if result.content.len() > PROJECTION_BYTES => ToolOutcome {
+                content: format!("the tool's result is above the limit of {PROJECTION_BYTES} bytes"),
+                is_error: true,
+            },
             Ok(result) => ToolOutcome { content: result.content, is_error: result.is_error },
             Err(error) => ToolOutcome { content: host_failure(&error), is_error: true },
         }
     }
 
-    async fn execute_server(&self, server: &ReadyServer, tool: &Arc<CatalogTool>, permitted: &PermittedCall) -> Result<ToolOutcome, Refusal> {
+    async fn execute_server(
+        &self,
+        server: &ReadyServer,
+        tool: &Arc<CatalogTool>,
+        permitted: &PermittedCall,
+    ) -> Result<ToolOutcome, Refusal> {
         let call = permitted.call();
         let Value::Object(arguments) = &call.input else { return Err(Refusal("the input is not an object".into())) };
         let (progress, mut told) = mpsc::unbounded_channel();
@@ -177,11 +196,15 @@ impl Pipeline {
             self.tell(call, &progress).await;
         }
         let raw = answer.map_err(|error| Refusal(format!("{}: {error}. {UNCERTAIN}", error.code().as_str())))?;
-        let result = RawResult::read(&raw).map_err(|_| Refusal(format!("MCP_PROTOCOL: the server's result is not of the protocol's form. {UNCERTAIN}")))?;
+        let result = RawResult::read(&raw).map_err(|_| {
+            Refusal(format!("MCP_PROTOCOL: the server's result is not of the protocol's form. {UNCERTAIN}"))
+        })?;
         self.check_output(tool, &result).await?;
         match result.project() {
             Ok(content) => Ok(ToolOutcome { content, is_error: result.is_error() }),
-            Err(bytes) => Err(Refusal(format!("MCP_LIMIT: the result has {bytes} bytes, above the limit of {PROJECTION_BYTES}. {UNCERTAIN}"))),
+            Err(bytes) => Err(Refusal(format!(
+                "MCP_LIMIT: the result has {bytes} bytes, above the limit of {PROJECTION_BYTES}. {UNCERTAIN}"
+            ))),
         }
     }
 
@@ -190,12 +213,17 @@ impl Pipeline {
             return Ok(());
         }
         let Some(structured) = result.structured() else {
-            return Err(Refusal(format!("MCP_SCHEMA: the tool declares an output schema and its result has no structuredContent. {UNCERTAIN}")));
+            return Err(Refusal(format!(
+                "MCP_SCHEMA: the tool declares an output schema and its result has no structuredContent. {UNCERTAIN}"
+            )));
         };
-        let value = serde_json::from_str(structured.get())
-            .map_err(|_| Refusal(format!("MCP_PROTOCOL: the result's structuredContent cannot be read. {UNCERTAIN}")))?;
+        let value = serde_json::from_str(structured.get()).map_err(|_| {
+            Refusal(format!("MCP_PROTOCOL: the result's structuredContent cannot be read. {UNCERTAIN}"))
+        })?;
         let (_, verdict) = check(Arc::clone(tool), Which::Output, value).await?;
-        verdict.map_err(|told| Refusal(format!("MCP_SCHEMA: the result breaks the tool's own output schema ({told}). {UNCERTAIN}")))
+        verdict.map_err(|told| {
+            Refusal(format!("MCP_SCHEMA: the result breaks the tool's own output schema ({told}). {UNCERTAIN}"))
+        })
     }
 
     async fn tell(&self, call: &ToolCall, progress: &Progress) {
@@ -231,7 +259,8 @@ async fn check(tool: Arc<CatalogTool>, which: Which, value: Value) -> Result<(Va
             Which::Input => Some(&tool.input),
             Which::Output => tool.output.as_ref(),
         };
-        let verdict = schema.map_or(Ok(()), |schema| schema.validate(&value)).map_err(|violations| describe(&violations));
+        let verdict =
+            schema.map_or(Ok(()), |schema| schema.validate(&value)).map_err(|violations| describe(&violations));
         (value, verdict)
     });
     match tokio::time::timeout(VALIDATION_DEADLINE, work).await {
@@ -241,8 +270,23 @@ async fn check(tool: Arc<CatalogTool>, which: Which, value: Value) -> Result<(Va
     }
 }
 
-/// A host tool's own error message is the host's to show; its stack is not.
+/// A host tool's own error message is the host's to show; its stack, paths and secrets are not.
 fn host_failure(error: &crate::base::fault::HostError) -> String {
-    let message: String = error.message.chars().take(1024).collect();
-    if message.is_empty() { "the tool failed".into() } else { format!("the tool failed: {message}") }
+    let message: String = error.message.lines().next().unwrap_or_default().chars().take(1024).collect();
+    let shown: Vec<&str> = message.split(' ').map(|word| if is_private(word) { "[redacted]" } else { word }).collect();
+    if message.trim().is_empty() { "the tool failed".into() } else { format!("the tool failed: {}", shown.join(" ")) }
+}
+
+/// An absolute path, a file URL, or what looks like a credential.
+fn is_private(word: &str) -> bool {
+    let bare = word.trim_start_matches(['\'', '"', '`', '(', '[', '<']);
+    let is_path = bare.starts_with('/') && bare.len() > 1
+        || bare.starts_with("~/")
+        || bare.contains(":\\")
+        || bare.starts_with("file:");
+    let lower = bare.to_ascii_lowercase();
+    let is_secret = bare.starts_with("sk-")
+        || bare.starts_with("eyJ")
+        || ["token=", "key=", "secret=", "password="].iter().any(|mark| lower.contains(mark));
+    is_path || is_secret
 }

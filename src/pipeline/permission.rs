@@ -20,13 +20,23 @@ pub const CONNECT: &str = "mcp_connect";
 /// Asks a person.
 pub trait ApprovalHandler: Send + Sync {
     /// Resolves to the handler's answer; only `"allow"` allows.
-    fn request<'a>(&'a self, call: &'a ToolCall, session: &'a str, reason: Option<&'a str>) -> BoxFuture<'a, Result<serde_json::Value, HostError>>;
+    fn request<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        session: &'a str,
+        reason: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<serde_json::Value, HostError>>;
 }
 
 /// Policies of the host's own code.
 pub trait HostPolicies: Send + Sync {
     /// What the policy `id` answers.
-    fn check<'a>(&'a self, id: u32, call: &'a ToolCall, session: &'a str) -> BoxFuture<'a, Result<serde_json::Value, HostError>>;
+    fn check<'a>(
+        &'a self,
+        id: u32,
+        call: &'a ToolCall,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<serde_json::Value, HostError>>;
     /// Whether the `where` of a rule holds.
     fn where_matches<'a>(&'a self, id: u32, rule: usize, call: &'a ToolCall) -> BoxFuture<'a, Result<bool, HostError>>;
 }
@@ -125,7 +135,11 @@ pub struct Permission {
 impl Permission {
     /// Without a policy the default holds: host tools are trusted, servers and their tools ask.
     #[must_use]
-    pub fn new(policy: Option<CompiledPolicy>, host: Arc<dyn HostPolicies>, approval: Option<Arc<dyn ApprovalHandler>>) -> Self {
+    pub fn new(
+        policy: Option<CompiledPolicy>,
+        host: Arc<dyn HostPolicies>,
+        approval: Option<Arc<dyn ApprovalHandler>>,
+    ) -> Self {
         Self { policy, host, approval, prompt: Mutex::default() }
     }
 
@@ -165,9 +179,17 @@ impl Permission {
         })
     }
 
-    async fn ask(&self, call: ToolCall, session: &str, reason: Option<&str>, emitter: &Emitter) -> Result<PermittedCall, Denied> {
+    async fn ask(
+        &self,
+        call: ToolCall,
+        session: &str,
+        reason: Option<&str>,
+        emitter: &Emitter,
+    ) -> Result<PermittedCall, Denied> {
         let Some(handler) = &self.approval else {
-            emitter.emit(CallEvent::ApprovalResolved { id: &call.id, decision: "deny", by: DecidedBy::Auto.as_str() }).await;
+            emitter
+                .emit(CallEvent::ApprovalResolved { id: &call.id, decision: "deny", by: DecidedBy::Auto.as_str() })
+                .await;
             return Err(denied(&call.name, "it needs approval and no onApproval handler is set"));
         };
         let answer = {

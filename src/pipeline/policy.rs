@@ -46,19 +46,11 @@ impl Judgement {
     /// A verdict without a rule or a reason.
     #[must_use]
     pub const fn bare(verdict: Verdict) -> Self {
-        Self {
-            verdict,
-            rule_id: None,
-            reason: None,
-        }
+        Self { verdict, rule_id: None, reason: None }
     }
 
     fn failed() -> Self {
-        Self {
-            verdict: Verdict::Deny,
-            rule_id: None,
-            reason: Some(FAILED.to_owned()),
-        }
+        Self { verdict: Verdict::Deny, rule_id: None, reason: Some(FAILED.to_owned()) }
     }
 }
 
@@ -79,10 +71,7 @@ impl PolicySpec {
     #[must_use]
     pub fn standard() -> Self {
         let ask = vec!["mcp_connect".to_owned(), "mcp__*".to_owned()];
-        Self::Native(NativeSpec {
-            ask,
-            ..NativeSpec::default()
-        })
+        Self::Native(NativeSpec { ask, ..NativeSpec::default() })
     }
 }
 
@@ -167,10 +156,7 @@ impl PolicyError {
     }
 
     fn at(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            problem: problem.into(),
-        }
+        Self { path: path.into(), problem: problem.into() }
     }
 }
 
@@ -183,12 +169,7 @@ pub trait PolicyHost: Send + Sync {
     fn check<'a>(&'a self, id: u32, call: &'a ToolCall) -> PolicyFuture<'a, Judgement>;
 
     /// Whether the `where` of rule `rule_index` of policy `id` holds.
-    fn where_matches<'a>(
-        &'a self,
-        id: u32,
-        rule_index: usize,
-        call: &'a ToolCall,
-    ) -> PolicyFuture<'a, bool>;
+    fn where_matches<'a>(&'a self, id: u32, rule_index: usize, call: &'a ToolCall) -> PolicyFuture<'a, bool>;
 }
 
 /// A policy that is ready to judge calls.
@@ -237,18 +218,14 @@ impl CompiledPolicy {
 
 fn compile(spec: PolicySpec, path: &str, nesting: usize) -> Result<Node, PolicyError> {
     if nesting > MAX_NESTING {
-        return Err(PolicyError::at(
-            path,
-            format!("policies nest deeper than {MAX_NESTING}"),
-        ));
+        return Err(PolicyError::at(path, format!("policies nest deeper than {MAX_NESTING}")));
     }
     Ok(match spec {
         PolicySpec::Native(spec) => Node::Native(compile_native(spec, path)?),
         PolicySpec::Host(spec) => Node::Host(spec.id),
         PolicySpec::Compose(spec) => {
             let parts = spec.of.into_iter().enumerate();
-            let compiled =
-                parts.map(|(i, part)| compile(part, &format!("{path}.of[{i}]"), nesting + 1));
+            let compiled = parts.map(|(i, part)| compile(part, &format!("{path}.of[{i}]"), nesting + 1));
             Node::Compose(compiled.collect::<Result<_, _>>()?)
         }
     })
@@ -257,9 +234,7 @@ fn compile(spec: PolicySpec, path: &str, nesting: usize) -> Result<Node, PolicyE
 fn compile_native(spec: NativeSpec, path: &str) -> Result<Native, PolicyError> {
     let names = |list: &[String], key: &str| {
         let patterns = list.iter().enumerate();
-        patterns
-            .map(|(i, text)| glob(text, &format!("{path}.{key}[{i}]")))
-            .collect::<Result<Vec<_>, _>>()
+        patterns.map(|(i, text)| glob(text, &format!("{path}.{key}[{i}]"))).collect::<Result<Vec<_>, _>>()
     };
     let names = [
         (Verdict::Deny, names(&spec.deny, "deny")?),
@@ -269,10 +244,7 @@ fn compile_native(spec: NativeSpec, path: &str) -> Result<Native, PolicyError> {
     let mut rules = Vec::with_capacity(spec.rules.len());
     for (i, rule) in spec.rules.into_iter().enumerate() {
         let path = format!("{path}.rules[{i}]");
-        let tool = rule
-            .tool
-            .map(|text| glob(&text, &format!("{path}.tool")))
-            .transpose()?;
+        let tool = rule.tool.map(|text| glob(&text, &format!("{path}.tool"))).transpose()?;
         rules.push(Rule {
             id: rule.id,
             description: rule.description,
@@ -282,12 +254,7 @@ fn compile_native(spec: NativeSpec, path: &str) -> Result<Native, PolicyError> {
             effect: rule.effect,
         });
     }
-    Ok(Native {
-        id: spec.id,
-        names,
-        rules,
-        default: spec.default.unwrap_or(Verdict::Allow),
-    })
+    Ok(Native { id: spec.id, names, rules, default: spec.default.unwrap_or(Verdict::Allow) })
 }
 
 fn decide<'a>(
@@ -298,10 +265,7 @@ fn decide<'a>(
     Box::pin(async move {
         match node {
             Node::Native(native) => native.decide(call, host).await,
-            Node::Host(id) => host
-                .check(*id, call)
-                .await
-                .unwrap_or_else(|_| Judgement::failed()),
+            Node::Host(id) => host.check(*id, call).await.unwrap_or_else(|_| Judgement::failed()),
             Node::Compose(parts) => {
                 let mut strictest = Judgement::bare(Verdict::Allow);
                 for part in parts {
@@ -335,26 +299,15 @@ impl Native {
                         Ok(true) => {}
                         Ok(false) => continue,
                         Err(_) => {
-                            return Judgement {
-                                rule_id: rule.id.clone(),
-                                ..Judgement::failed()
-                            };
+                            return Judgement { rule_id: rule.id.clone(), ..Judgement::failed() };
                         }
                     }
                 }
-                return Judgement {
-                    verdict: *verdict,
-                    rule_id: rule.id.clone(),
-                    reason: rule.description.clone(),
-                };
+                return Judgement { verdict: *verdict, rule_id: rule.id.clone(), reason: rule.description.clone() };
             }
             if let Some(pattern) = patterns.iter().find(|pattern| pattern.is_match(&call.name)) {
                 let reason = format!("the pattern \"{}\" says {verdict}", pattern.glob());
-                return Judgement {
-                    verdict: *verdict,
-                    rule_id: None,
-                    reason: Some(reason),
-                };
+                return Judgement { verdict: *verdict, rule_id: None, reason: Some(reason) };
             }
         }
         Judgement::bare(self.default)
@@ -363,10 +316,7 @@ impl Native {
 
 impl Rule {
     fn matches(&self, call: &ToolCall) -> bool {
-        self.tool
-            .as_ref()
-            .is_none_or(|tool| tool.is_match(&call.name))
-            && self.when.matches(&call.input)
+        self.tool.as_ref().is_none_or(|tool| tool.is_match(&call.name)) && self.when.matches(&call.input)
     }
 }
 

@@ -15,19 +15,10 @@ struct Host {
 
 impl PolicyHost for Host {
     fn check<'a>(&'a self, _: u32, _: &'a ToolCall) -> PolicyFuture<'a, Judgement> {
-        Box::pin(async {
-            self.check
-                .map(Judgement::bare)
-                .ok_or_else(|| "secret".to_owned())
-        })
+        Box::pin(async { self.check.map(Judgement::bare).ok_or_else(|| "secret".to_owned()) })
     }
 
-    fn where_matches<'a>(
-        &'a self,
-        id: u32,
-        rule: usize,
-        _: &'a ToolCall,
-    ) -> PolicyFuture<'a, bool> {
+    fn where_matches<'a>(&'a self, id: u32, rule: usize, _: &'a ToolCall) -> PolicyFuture<'a, bool> {
         self.asked.lock().unwrap().push((id, rule));
         Box::pin(async { self.holds.ok_or_else(|| "secret".to_owned()) })
     }
@@ -38,24 +29,15 @@ fn compiled(spec: Value) -> CompiledPolicy {
 }
 
 fn refused(spec: Value) -> String {
-    CompiledPolicy::compile(serde_json::from_value(spec).unwrap())
-        .unwrap_err()
-        .to_string()
+    CompiledPolicy::compile(serde_json::from_value(spec).unwrap()).unwrap_err().to_string()
 }
 
 fn judge_with(host: &Host, spec: Value, name: &str, input: Value) -> Judgement {
-    let call = ToolCall {
-        id: "1".into(),
-        name: name.into(),
-        input,
-    };
+    let call = ToolCall { id: "1".into(), name: name.into(), input };
     let policy = compiled(spec);
     // Nothing here waits, so polling once is enough.
     let mut future = Box::pin(policy.decide(&call, host));
-    match future
-        .as_mut()
-        .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
-    {
+    match future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(judgement) => judgement,
         std::task::Poll::Pending => panic!("a native policy waited"),
     }
@@ -77,30 +59,21 @@ fn deny_beats_ask_beats_allow_beats_the_default() {
         "allow": ["*_b", "mcp__a__x"], "default": "deny" });
 
     assert_eq!(verdict(spec.clone(), "mcp__a__x", json!({})), Verdict::Deny);
-    assert_eq!(
-        verdict(spec.clone(), "mcp__c__b_b", json!({})),
-        Verdict::Ask
-    );
+    assert_eq!(verdict(spec.clone(), "mcp__c__b_b", json!({})), Verdict::Ask);
     assert_eq!(verdict(spec.clone(), "a/b_b", json!({})), Verdict::Allow);
     assert_eq!(verdict(spec, "other", json!({})), Verdict::Deny);
-    assert_eq!(
-        verdict(json!({ "kind": "native", "id": 1 }), "other", json!({})),
-        Verdict::Allow
-    );
+    assert_eq!(verdict(json!({ "kind": "native", "id": 1 }), "other", json!({})), Verdict::Allow);
 }
 
 #[test]
 fn rules_and_patterns_share_one_precedence() {
-    let rule = |effect: &str| json!({ "id": "r", "description": "why", "tool": "a*", "hasWhere": false, "effect": effect });
+    let rule =
+        |effect: &str| json!({ "id": "r", "description": "why", "tool": "a*", "hasWhere": false, "effect": effect });
     let spec = json!({ "kind": "native", "id": 1, "allow": ["*"], "rules": [rule("allow"), rule("deny")] });
 
     let judgement = judge_with(&Host::default(), spec, "ab", json!({}));
 
-    let expected = Judgement {
-        verdict: Verdict::Deny,
-        rule_id: Some("r".into()),
-        reason: Some("why".into()),
-    };
+    let expected = Judgement { verdict: Verdict::Deny, rule_id: Some("r".into()), reason: Some("why".into()) };
     assert_eq!(judgement, expected);
     let spec = json!({ "kind": "native", "id": 1, "deny": ["*"], "rules": [rule("allow")] });
     assert_eq!(verdict(spec, "ab", json!({})), Verdict::Deny);
@@ -119,27 +92,15 @@ fn every_condition_reads_its_field() {
     assert!(when(json!({ "startsWith": "/etc" }), at(json!("/etc/x"))));
     assert!(when(json!({ "contains": "tc" }), at(json!("/etc/x"))));
     assert!(when(json!({ "contains": 3 }), at(json!([1, 3]))));
-    assert!(when(
-        json!({ "not": { "startsWith": "/etc" } }),
-        at(json!("/usr"))
-    ));
-    assert!(!when(
-        json!({ "not": { "startsWith": "/etc" } }),
-        at(json!("/etc"))
-    ));
-    assert!(when(
-        json!({ "not": { "not": { "equals": 1 } } }),
-        at(json!(1))
-    ));
+    assert!(when(json!({ "not": { "startsWith": "/etc" } }), at(json!("/usr"))));
+    assert!(!when(json!({ "not": { "startsWith": "/etc" } }), at(json!("/etc"))));
+    assert!(when(json!({ "not": { "not": { "equals": 1 } } }), at(json!(1))));
 }
 
 #[test]
 fn a_missing_field_matches_nothing_not_even_not() {
     assert!(!when(json!({ "not": { "equals": 1 } }), json!({ "a": {} })));
-    assert!(!when(
-        json!({ "not": { "equals": 1 } }),
-        json!({ "a": "b" })
-    ));
+    assert!(!when(json!({ "not": { "equals": 1 } }), json!({ "a": "b" })));
     assert!(!when(json!({ "equals": null }), json!({})));
 }
 
@@ -148,14 +109,8 @@ fn list_items_are_reached_by_index() {
     let spec = json!({ "kind": "native", "id": 1, "rules": [
         { "when": { "files.1": { "equals": "x" } }, "effect": "deny", "hasWhere": false } ] });
 
-    assert_eq!(
-        verdict(spec.clone(), "t", json!({ "files": ["y", "x"] })),
-        Verdict::Deny
-    );
-    assert_eq!(
-        verdict(spec, "t", json!({ "files": ["x"] })),
-        Verdict::Allow
-    );
+    assert_eq!(verdict(spec.clone(), "t", json!({ "files": ["y", "x"] })), Verdict::Deny);
+    assert_eq!(verdict(spec, "t", json!({ "files": ["x"] })), Verdict::Allow);
 }
 
 #[test]
@@ -164,29 +119,19 @@ fn where_is_asked_only_for_a_rule_that_matches_so_far() {
         { "tool": "other", "hasWhere": true, "effect": "deny" },
         { "when": { "a": { "equals": 2 } }, "hasWhere": true, "effect": "deny" },
         { "id": "third", "hasWhere": true, "effect": "deny" } ] });
-    let host = Host {
-        holds: Some(true),
-        ..Host::default()
-    };
+    let host = Host { holds: Some(true), ..Host::default() };
 
     let judgement = judge_with(&host, spec.clone(), "t", json!({ "a": 1 }));
 
     assert_eq!(judgement.rule_id.as_deref(), Some("third"));
     assert_eq!(*host.asked.lock().unwrap(), [(7, 2)]);
-    let host = Host {
-        holds: Some(false),
-        ..Host::default()
-    };
-    assert_eq!(
-        judge_with(&host, spec, "t", json!({})).verdict,
-        Verdict::Allow
-    );
+    let host = Host { holds: Some(false), ..Host::default() };
+    assert_eq!(judge_with(&host, spec, "t", json!({})).verdict, Verdict::Allow);
 }
 
 #[test]
 fn what_fails_on_the_host_denies_without_its_text() {
-    let failing =
-        json!({ "kind": "native", "id": 1, "rules": [{ "hasWhere": true, "effect": "allow" }] });
+    let failing = json!({ "kind": "native", "id": 1, "rules": [{ "hasWhere": true, "effect": "allow" }] });
 
     for spec in [failing, json!({ "kind": "host", "id": 2 })] {
         let judgement = judge_with(&Host::default(), spec, "t", json!({}));
@@ -197,10 +142,7 @@ fn what_fails_on_the_host_denies_without_its_text() {
 #[test]
 fn composed_policies_take_the_strictest_verdict() {
     let with = |list: &[&str]| {
-        let of: Vec<_> = list
-            .iter()
-            .map(|v| json!({ "kind": "native", "id": 1, "default": v }))
-            .collect();
+        let of: Vec<_> = list.iter().map(|v| json!({ "kind": "native", "id": 1, "default": v })).collect();
         verdict(json!({ "kind": "compose", "of": of }), "t", json!({}))
     };
 
@@ -208,15 +150,9 @@ fn composed_policies_take_the_strictest_verdict() {
     assert_eq!(with(&["ask", "allow"]), Verdict::Ask);
     assert_eq!(with(&["allow", "allow"]), Verdict::Allow);
     assert_eq!(with(&[]), Verdict::Allow);
-    let host = Host {
-        check: Some(Verdict::Ask),
-        ..Host::default()
-    };
+    let host = Host { check: Some(Verdict::Ask), ..Host::default() };
     let spec = json!({ "kind": "compose", "of": [{ "kind": "native", "id": 1 }, { "kind": "host", "id": 2 }] });
-    assert_eq!(
-        judge_with(&host, spec, "t", json!({})).verdict,
-        Verdict::Ask
-    );
+    assert_eq!(judge_with(&host, spec, "t", json!({})).verdict, Verdict::Ask);
 }
 
 #[test]
@@ -224,11 +160,7 @@ fn the_standard_policy_asks_for_servers_only() {
     let policy = CompiledPolicy::compile(PolicySpec::standard());
     assert!(policy.is_ok());
     assert_eq!(
-        verdict(
-            json!({ "kind": "native", "ask": ["mcp_connect", "mcp__*"] }),
-            "mcp_connect",
-            json!({})
-        ),
+        verdict(json!({ "kind": "native", "ask": ["mcp_connect", "mcp__*"] }), "mcp_connect", json!({})),
         Verdict::Ask
     );
 }
@@ -237,22 +169,14 @@ fn the_standard_policy_asks_for_servers_only() {
 fn bad_patterns_and_conditions_are_refused_with_their_place() {
     let rule = |when: Value| json!({ "kind": "native", "id": 1, "rules": [{ "when": when, "hasWhere": false, "effect": "ask" }] });
 
-    assert!(
-        refused(json!({ "kind": "native", "id": 1, "deny": ["[x"] })).contains("policy.deny[0]")
-    );
+    assert!(refused(json!({ "kind": "native", "id": 1, "deny": ["[x"] })).contains("policy.deny[0]"));
     let message = refused(rule(json!({ "a.b": { "regex": "(?=x)" } })));
-    assert!(
-        message.contains("policy.rules[0].when[\"a.b\"].regex"),
-        "{message}"
-    );
-    assert!(
-        refused(rule(json!({ "a": { "startWith": "x" } }))).contains("did you mean \"startsWith\"")
-    );
+    assert!(message.contains("policy.rules[0].when[\"a.b\"].regex"), "{message}");
+    assert!(refused(rule(json!({ "a": { "startWith": "x" } }))).contains("did you mean \"startsWith\""));
     assert!(refused(rule(json!({ "a": { "glob": "x", "equals": 1 } }))).contains("exactly one"));
     assert!(refused(rule(json!({ "a": "x" }))).contains("exactly one"));
     assert!(refused(rule(json!({ "a": { "not": "x" } }))).contains("exactly one"));
     assert!(refused(rule(json!({ "a..b": { "equals": 1 } }))).contains("empty part"));
-    let unknown =
-        serde_json::from_value::<PolicySpec>(json!({ "kind": "native", "id": 1, "dney": [] }));
+    let unknown = serde_json::from_value::<PolicySpec>(json!({ "kind": "native", "id": 1, "dney": [] }));
     assert!(unknown.is_err());
 }

@@ -50,7 +50,8 @@ impl<'a> RawResult<'a> {
     /// The size in bytes when it is above 4 MiB.
     pub fn project(&self) -> Result<String, usize> {
         let content = self.content.map_or("[]", |raw| if raw.get() == "null" { "[]" } else { raw.get() });
-        let mut text = String::with_capacity(content.len() + 64 + self.structured_content.map_or(0, |raw| raw.get().len()));
+        let mut text =
+            String::with_capacity(content.len() + 64 + self.structured_content.map_or(0, |raw| raw.get().len()));
         text.push_str("{\"content\":");
         text.push_str(content);
         if let Some(structured) = self.structured_content {
@@ -69,7 +70,8 @@ mod tests {
     #[test]
     fn digits_and_key_order_survive() {
         let raw = RawValue::from_string(
-            r#"{"resultType":"complete","content":[],"structuredContent":{"z":1.10,"a":12345678901234567890123}}"#.into(),
+            r#"{"resultType":"complete","content":[],"structuredContent":{"z":1.10,"a":12345678901234567890123}}"#
+                .into(),
         )
         .unwrap();
         let result = RawResult::read(&raw).unwrap();
@@ -88,7 +90,11 @@ mod tests {
 
     #[test]
     fn a_projection_above_the_limit_names_its_size() {
-        let raw = RawValue::from_string(format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(PROJECTION_BYTES))).unwrap();
+        let raw = RawValue::from_string(format!(
+            r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#,
+            "x".repeat(PROJECTION_BYTES)
+        ))
+        .unwrap();
         assert!(RawResult::read(&raw).unwrap().project().is_err());
     }
 }

@@ -106,7 +106,8 @@ pub struct Visibility {
 
 impl Visibility {
     fn shows(&self, name: &str) -> bool {
-        self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|n| n == name)) && !self.disallowed.iter().any(|n| n == name)
+        self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|n| n == name))
+            && !self.disallowed.iter().any(|n| n == name)
     }
 }
 
@@ -130,7 +131,8 @@ impl ToolTable {
                 });
             }
         }
-        let specs = serde_json::value::to_raw_value(&specs).map_or_else(|_| Arc::from(RawValue::NULL.to_owned()), Arc::from);
+        let specs =
+            serde_json::value::to_raw_value(&specs).map_or_else(|_| Arc::from(RawValue::NULL.to_owned()), Arc::from);
         Self { routes, specs }
     }
 

@@ -2,13 +2,14 @@
 
 use std::thread;
 
-use jsonschema::{PatternOptions, Validator, error::ValidationErrorKind};
+use jsonschema::{Draft, PatternOptions, Validator, error::ValidationErrorKind};
 use serde_json::Value;
 
 use super::{
-    MAX_JSON_NESTING, MAX_VIOLATIONS,
+    MAX_JSON_NESTING, MAX_STEPS, MAX_VIOLATIONS,
     dialect::draft_of,
     limits::{Survey, nesting, survey},
+    spread::steps,
     violation::Violation,
 };
 use crate::base::code::ErrorCode;
@@ -17,6 +18,8 @@ use crate::base::code::ErrorCode;
 const PATTERN_BYTES: usize = 1024 * 1024;
 /// Work that may recurse deeply gets a stack of this size; only what is used is committed.
 const DEEP_STACK: usize = 256 * 1024 * 1024;
+/// Finding out what is wrong costs far more than that something is; above this it is left out.
+const EXPLAINED_STEPS: usize = 100_000;
 /// A schema with more parts than this is built on the deep stack.
 const SHALLOW_SCHEMAS: usize = 128;
 /// A value whose depth times the schema's longest chain is above this is checked there.
@@ -109,9 +112,7 @@ impl SchemaError {
             | Self::DuplicateId { .. }
             | Self::Pattern { .. }
             | Self::Invalid { .. } => ErrorCode::McpSchema,
-            Self::Depth { .. } | Self::Nesting { .. } | Self::Cost { .. } | Self::NoStack => {
-                ErrorCode::McpLimit
-            }
+            Self::Depth { .. } | Self::Nesting { .. } | Self::Cost { .. } | Self::NoStack => ErrorCode::McpLimit,
         }
     }
 }
@@ -120,6 +121,7 @@ impl SchemaError {
 #[derive(Debug)]
 pub struct CompiledSchema {
     schema: Value,
+    draft: Draft,
     validator: Validator,
     survey: Survey,
 }
@@ -150,11 +152,7 @@ impl CompiledSchema {
         } else {
             build()?
         };
-        Ok(Self {
-            schema: schema.clone(),
-            validator,
-            survey,
-        })
+        Ok(Self { schema: schema.clone(), draft, validator, survey })
     }
 
     /// Checks `value`. Runs to its end once started, so give it a thread that may block.
@@ -164,17 +162,11 @@ impl CompiledSchema {
     pub fn validate(&self, value: &Value) -> Result<(), Vec<Violation>> {
         let depth = nesting(value);
         if depth > MAX_JSON_NESTING {
-            return Err(vec![Violation::whole(format!(
-                "JSON nesting is above {MAX_JSON_NESTING}"
-            ))]);
+            return Err(vec![Violation::whole(format!("JSON nesting is above {MAX_JSON_NESTING}"))]);
         }
         let check = || self.check(value);
         if (depth + 1) * self.survey.chain > SHALLOW_FRAMES {
-            let failed = || {
-                Err(vec![Violation::whole(
-                    "the value could not be checked".to_owned(),
-                )])
-            };
+            let failed = || Err(vec![Violation::whole("the value could not be checked".to_owned())]);
             on_deep_stack(check).unwrap_or_else(failed)
         } else {
             check()
@@ -182,17 +174,22 @@ impl CompiledSchema {
     }
 
     fn check(&self, value: &Value) -> Result<(), Vec<Violation>> {
+        let steps = if self.survey.refers { steps(&self.schema, self.draft, value) } else { 0 };
+        if steps > MAX_STEPS {
+            let rule = format!("validation steps for this value are above {MAX_STEPS}");
+            return Err(vec![Violation::whole(rule)]);
+        }
         if self.validator.is_valid(value) {
             return Ok(());
         }
+        if steps > EXPLAINED_STEPS {
+            let rule = "the value breaks the schema in a way that takes too long to tell";
+            return Err(vec![Violation::whole(rule.to_owned())]);
+        }
         let errors = self.validator.iter_errors(value).take(MAX_VIOLATIONS);
-        let violations: Vec<_> = errors
-            .map(|error| Violation::of(&error, &self.schema))
-            .collect();
+        let violations: Vec<_> = errors.map(|error| Violation::of(&error, &self.schema)).collect();
         if violations.is_empty() {
-            return Err(vec![Violation::whole(
-                "the value breaks the schema".to_owned(),
-            )]);
+            return Err(vec![Violation::whole("the value breaks the schema".to_owned())]);
         }
         Err(violations)
     }
@@ -201,28 +198,16 @@ impl CompiledSchema {
 /// Runs `work` where deep recursion is safe; `None` when it could not run to its end.
 fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
-        let builder = thread::Builder::new()
-            .name("schema".to_owned())
-            .stack_size(DEEP_STACK);
+        let builder = thread::Builder::new().name("schema".to_owned()).stack_size(DEEP_STACK);
         builder.spawn_scoped(scope, work).ok()?.join().ok()
     })
 }
 
 fn refusal(error: &jsonschema::ValidationError<'_>) -> SchemaError {
-    if let ValidationErrorKind::Referencing(jsonschema::ReferencingError::Unretrievable {
-        uri,
-        ..
-    }) = error.kind()
-    {
-        return SchemaError::ExternalRef {
-            reference: cut(uri),
-            path: String::new(),
-        };
+    if let ValidationErrorKind::Referencing(jsonschema::ReferencingError::Unretrievable { uri, .. }) = error.kind() {
+        return SchemaError::ExternalRef { reference: cut(uri), path: String::new() };
     }
-    SchemaError::Invalid {
-        path: cut(error.instance_path().as_str()),
-        keyword: cut(error.kind().keyword()),
-    }
+    SchemaError::Invalid { path: cut(error.instance_path().as_str()), keyword: cut(error.kind().keyword()) }
 }
 
 /// The root as people write it.

@@ -11,23 +11,14 @@ pub(super) fn draft_of(schema: &Value) -> Result<Draft, SchemaError> {
         return Ok(Draft::Draft202012);
     };
     let Some(uri) = declared.as_str() else {
-        return Err(SchemaError::Invalid {
-            path: "/$schema".into(),
-            keyword: "type".into(),
-        });
+        return Err(SchemaError::Invalid { path: "/$schema".into(), keyword: "type".into() });
     };
     match uri.trim_end_matches('#') {
         "https://json-schema.org/draft/2020-12/schema" => Ok(Draft::Draft202012),
         "https://json-schema.org/draft/2019-09/schema" => Ok(Draft::Draft201909),
-        "http://json-schema.org/draft-07/schema" | "https://json-schema.org/draft-07/schema" => {
-            Ok(Draft::Draft7)
-        }
-        "http://json-schema.org/draft-06/schema" | "https://json-schema.org/draft-06/schema" => {
-            Ok(Draft::Draft6)
-        }
-        "http://json-schema.org/draft-04/schema" | "https://json-schema.org/draft-04/schema" => {
-            Ok(Draft::Draft4)
-        }
+        "http://json-schema.org/draft-07/schema" | "https://json-schema.org/draft-07/schema" => Ok(Draft::Draft7),
+        "http://json-schema.org/draft-06/schema" | "https://json-schema.org/draft-06/schema" => Ok(Draft::Draft6),
+        "http://json-schema.org/draft-04/schema" | "https://json-schema.org/draft-04/schema" => Ok(Draft::Draft4),
         _ => Err(SchemaError::UnknownDialect { uri: cut(uri) }),
     }
 }

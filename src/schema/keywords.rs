@@ -33,15 +33,9 @@ pub(super) fn parts(schema: &Map<String, Value>) -> Vec<Part<'_>> {
     for (key, value) in schema {
         let key = key.as_str();
         match value {
-            Value::Object(_) | Value::Bool(_)
-                if ONE.contains(&key) || ONE_IN_PLACE.contains(&key) =>
-            {
+            Value::Object(_) | Value::Bool(_) if ONE.contains(&key) || ONE_IN_PLACE.contains(&key) => {
                 let in_place = ONE_IN_PLACE.contains(&key);
-                found.push(Part {
-                    path: pointer(key),
-                    schema: value,
-                    in_place,
-                });
+                found.push(Part { path: pointer(key), schema: value, in_place });
             }
             Value::Array(items) if LIST.contains(&key) || LIST_IN_PLACE.contains(&key) => {
                 let in_place = LIST_IN_PLACE.contains(&key);
@@ -54,13 +48,11 @@ pub(super) fn parts(schema: &Map<String, Value>) -> Vec<Part<'_>> {
             }
             Value::Object(named) if NAMED.contains(&key) || NAMED_IN_PLACE.contains(&key) => {
                 let in_place = NAMED_IN_PLACE.contains(&key);
-                found.extend(named.iter().filter(|(_, schema)| !schema.is_array()).map(
-                    |(name, schema)| Part {
-                        path: format!("{}{}", pointer(key), pointer(name)),
-                        schema,
-                        in_place,
-                    },
-                ));
+                found.extend(named.iter().filter(|(_, schema)| !schema.is_array()).map(|(name, schema)| Part {
+                    path: format!("{}{}", pointer(key), pointer(name)),
+                    schema,
+                    in_place,
+                }));
             }
             _ => {}
         }

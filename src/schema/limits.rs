@@ -22,34 +22,29 @@ pub(super) struct Survey {
     pub(super) schemas: usize,
     /// The longest chain of schemas that apply to one value.
     pub(super) chain: usize,
+    /// Whether there are references.
+    pub(super) refers: bool,
 }
 
 /// Checks depth, references, patterns and cost.
 pub(super) fn survey(root: &Value, draft: Draft) -> Result<Survey, SchemaError> {
     if nesting(root) > MAX_JSON_NESTING {
-        return Err(SchemaError::Nesting {
-            limit: MAX_JSON_NESTING,
-        });
+        return Err(SchemaError::Nesting { limit: MAX_JSON_NESTING });
     }
-    let mut counter = Counter {
-        refs: Refs::index(root, draft, MAX_DEPTH)?,
-        known: HashMap::new(),
-        open: Vec::new(),
-        work: 0,
-    };
+    let mut counter =
+        Counter { refs: Refs::index(root, draft, MAX_DEPTH)?, known: HashMap::new(), open: Vec::new(), work: 0 };
     let mut chain = 0;
+    let mut refers = false;
     let mut index = 0;
     // References may add schemas while this runs.
     while let Some(schema) = counter.refs.nth(index) {
         check_patterns(schema, counter.refs.path(schema))?;
+        refers |= !counter.refs.targets(schema)?.is_empty();
         counter.work = 0;
         chain = chain.max(counter.count(schema)?.height);
         index += 1;
     }
-    Ok(Survey {
-        schemas: counter.refs.len(),
-        chain,
-    })
+    Ok(Survey { schemas: counter.refs.len(), chain, refers })
 }
 
 /// How deep arrays and objects nest, found without recursion.
@@ -90,18 +85,11 @@ impl<'s> Counter<'s> {
             return Ok(*count);
         }
         if let Some(reaches) = self.open.iter().position(|open| *open == key) {
-            return Ok(Count {
-                steps: 1,
-                height: 1,
-                reaches,
-            });
+            return Ok(Count { steps: 1, height: 1, reaches });
         }
         let level = self.open.len();
         self.work += 1;
-        let too_costly = |path: &str| SchemaError::Cost {
-            path: cut(path),
-            limit: MAX_COST,
-        };
+        let too_costly = |path: &str| SchemaError::Cost { path: cut(path), limit: MAX_COST };
         if self.work > MAX_COST {
             return Err(too_costly(self.refs.path(schema)));
         }
@@ -109,11 +97,7 @@ impl<'s> Counter<'s> {
             return Err(self.too_deep(schema));
         }
         self.open.push(key);
-        let mut total = Count {
-            steps: 0,
-            height: 0,
-            reaches: usize::MAX,
-        };
+        let mut total = Count { steps: 0, height: 0, reaches: usize::MAX };
         for next in self.applied(schema)? {
             let count = self.count(next)?;
             total.steps = total.steps.saturating_add(count.steps);
@@ -143,29 +127,19 @@ impl<'s> Counter<'s> {
     fn applied(&mut self, schema: &'s Value) -> Result<Vec<&'s Value>, SchemaError> {
         let mut applied = self.refs.targets(schema)?;
         if let Some(map) = schema.as_object() {
-            applied.extend(
-                parts(map)
-                    .into_iter()
-                    .filter(|part| part.in_place)
-                    .map(|part| part.schema),
-            );
+            applied.extend(parts(map).into_iter().filter(|part| part.in_place).map(|part| part.schema));
         }
         Ok(applied)
     }
 
     fn too_deep(&self, schema: &Value) -> SchemaError {
-        SchemaError::Depth {
-            path: cut(self.refs.path(schema)),
-            limit: MAX_DEPTH,
-        }
+        SchemaError::Depth { path: cut(self.refs.path(schema)), limit: MAX_DEPTH }
     }
 }
 
 /// Finding what is unevaluated applies the neighbours a second time.
-fn evaluates_twice(schema: &Value) -> bool {
-    ["unevaluatedProperties", "unevaluatedItems"]
-        .iter()
-        .any(|key| schema.get(key).is_some())
+pub(super) fn evaluates_twice(schema: &Value) -> bool {
+    ["unevaluatedProperties", "unevaluatedItems"].iter().any(|key| schema.get(key).is_some())
 }
 
 /// Refuses what the linear engine cannot run, with the place of the pattern.
@@ -173,17 +147,13 @@ fn check_patterns(schema: &Value, path: &str) -> Result<(), SchemaError> {
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
         && looks_around(pattern)
     {
-        return Err(SchemaError::Pattern {
-            path: cut(&format!("{path}/pattern")),
-        });
+        return Err(SchemaError::Pattern { path: cut(&format!("{path}/pattern")) });
     }
     if let Some(map) = schema.get("patternProperties").and_then(Value::as_object)
         && let Some(pattern) = map.keys().find(|pattern| looks_around(pattern))
     {
         let place = super::keywords::pointer(pattern);
-        return Err(SchemaError::Pattern {
-            path: cut(&format!("{path}/patternProperties{place}")),
-        });
+        return Err(SchemaError::Pattern { path: cut(&format!("{path}/patternProperties{place}")) });
     }
     Ok(())
 }
@@ -205,11 +175,7 @@ fn looks_around(pattern: &str) -> bool {
             }
             '[' => in_class = true,
             ']' => in_class = false,
-            '(' if !in_class
-                && ["?=", "?!", "?<=", "?<!"]
-                    .iter()
-                    .any(|look| tail.starts_with(look)) =>
-            {
+            '(' if !in_class && ["?=", "?!", "?<=", "?<!"].iter().any(|look| tail.starts_with(look)) => {
                 return true;
             }
             _ => {}

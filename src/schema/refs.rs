@@ -40,11 +40,7 @@ pub(super) struct Refs<'s> {
 
 impl<'s> Refs<'s> {
     /// Sees every schema under `root`; `max_depth` is how deep they may nest.
-    pub(super) fn index(
-        root: &'s Value,
-        draft: Draft,
-        max_depth: usize,
-    ) -> Result<Self, SchemaError> {
+    pub(super) fn index(root: &'s Value, draft: Draft, max_depth: usize) -> Result<Self, SchemaError> {
         let mut refs = Self {
             draft,
             root,
@@ -56,10 +52,7 @@ impl<'s> Refs<'s> {
             recursive: Vec::new(),
         };
         let Ok(base) = Url::parse("json-schema:///") else {
-            return Err(SchemaError::Invalid {
-                path: String::new(),
-                keyword: "$id".into(),
-            });
+            return Err(SchemaError::Invalid { path: String::new(), keyword: "$id".into() });
         };
         refs.resources.insert(base.to_string(), root);
         refs.walk(root, String::new(), Rc::new(base), max_depth)?;
@@ -71,32 +64,18 @@ impl<'s> Refs<'s> {
     }
 
     pub(super) fn nth(&self, index: usize) -> Option<&'s Value> {
-        self.order
-            .get(index)
-            .and_then(|key| self.places.get(key))
-            .map(|place| place.schema)
+        self.order.get(index).and_then(|key| self.places.get(key)).map(|place| place.schema)
     }
 
     pub(super) fn path(&self, schema: &Value) -> &str {
-        self.places
-            .get(&std::ptr::from_ref(schema))
-            .map_or("", |place| place.path.as_str())
+        self.places.get(&std::ptr::from_ref(schema)).map_or("", |place| place.path.as_str())
     }
 
-    fn walk(
-        &mut self,
-        from: &'s Value,
-        path: String,
-        base: Rc<Url>,
-        max_depth: usize,
-    ) -> Result<(), SchemaError> {
+    fn walk(&mut self, from: &'s Value, path: String, base: Rc<Url>, max_depth: usize) -> Result<(), SchemaError> {
         let mut open = vec![(from, path, base, 1)];
         while let Some((schema, path, base, depth)) = open.pop() {
             if depth > max_depth {
-                return Err(SchemaError::Depth {
-                    path: cut(&path),
-                    limit: max_depth,
-                });
+                return Err(SchemaError::Depth { path: cut(&path), limit: max_depth });
             }
             let key = std::ptr::from_ref(schema);
             if self.places.contains_key(&key) {
@@ -106,12 +85,7 @@ impl<'s> Refs<'s> {
             if let Some(map) = schema.as_object() {
                 base = self.identify(schema, map, base)?;
                 for part in parts(map).into_iter().rev() {
-                    open.push((
-                        part.schema,
-                        format!("{path}{}", part.path),
-                        Rc::clone(&base),
-                        depth + 1,
-                    ));
+                    open.push((part.schema, format!("{path}{}", part.path), Rc::clone(&base), depth + 1));
                 }
             }
             self.places.insert(key, Place { schema, path, base });
@@ -121,25 +95,13 @@ impl<'s> Refs<'s> {
     }
 
     /// Notes the identifiers of a schema and tells its base.
-    fn identify(
-        &mut self,
-        schema: &'s Value,
-        map: &Map<String, Value>,
-        base: Rc<Url>,
-    ) -> Result<Rc<Url>, SchemaError> {
+    fn identify(&mut self, schema: &'s Value, map: &Map<String, Value>, base: Rc<Url>) -> Result<Rc<Url>, SchemaError> {
         let mut base = base;
-        let keyword = if self.draft == Draft::Draft4 {
-            "id"
-        } else {
-            "$id"
-        };
+        let keyword = if self.draft == Draft::Draft4 { "id" } else { "$id" };
         let hidden = is_old(self.draft) && map.contains_key("$ref");
         if let Some(id) = map.get(keyword).and_then(Value::as_str).filter(|_| !hidden) {
             let Ok(mut url) = base.join(id) else {
-                return Err(SchemaError::Invalid {
-                    path: String::new(),
-                    keyword: keyword.into(),
-                });
+                return Err(SchemaError::Invalid { path: String::new(), keyword: keyword.into() });
             };
             let fragment = url.fragment().map(str::to_owned).unwrap_or_default();
             url.set_fragment(None);
@@ -156,8 +118,7 @@ impl<'s> Refs<'s> {
         }
         for anchor in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = map.get(anchor).and_then(Value::as_str) {
-                self.anchors
-                    .insert((base.to_string(), name.to_owned()), schema);
+                self.anchors.insert((base.to_string(), name.to_owned()), schema);
                 if anchor == "$dynamicAnchor" {
                     self.dynamic.push((name.to_owned(), schema));
                 }
@@ -182,12 +143,7 @@ impl<'s> Refs<'s> {
             found.push(self.resolve(schema, reference)?);
             if keyword == "$dynamicRef" {
                 let name = reference.rsplit_once('#').map_or("", |(_, name)| name);
-                found.extend(
-                    self.dynamic
-                        .iter()
-                        .filter(|(n, _)| n == name)
-                        .map(|(_, s)| *s),
-                );
+                found.extend(self.dynamic.iter().filter(|(n, _)| n == name).map(|(_, s)| *s));
             } else if keyword == "$recursiveRef" {
                 found.extend(&self.recursive);
             }
@@ -204,24 +160,15 @@ impl<'s> Refs<'s> {
 
     fn resolve(&mut self, from: &'s Value, reference: &str) -> Result<&'s Value, SchemaError> {
         let Some(place) = self.places.get(&std::ptr::from_ref(from)) else {
-            return Err(SchemaError::MissingRef {
-                reference: cut(reference),
-                path: String::new(),
-            });
+            return Err(SchemaError::MissingRef { reference: cut(reference), path: String::new() });
         };
         let path = place.path.clone();
-        let missing = || SchemaError::MissingRef {
-            reference: cut(reference),
-            path: cut(&path),
-        };
+        let missing = || SchemaError::MissingRef { reference: cut(reference), path: cut(&path) };
         let mut url = place.base.join(reference).map_err(|_| missing())?;
         let fragment = decoded(url.fragment().unwrap_or_default()).ok_or_else(missing)?;
         url.set_fragment(None);
         let Some(resource) = self.resources.get(url.as_str()).copied() else {
-            return Err(SchemaError::ExternalRef {
-                reference: cut(reference),
-                path: cut(&path),
-            });
+            return Err(SchemaError::ExternalRef { reference: cut(reference), path: cut(&path) });
         };
         if fragment.is_empty() {
             return Ok(resource);
@@ -234,12 +181,7 @@ impl<'s> Refs<'s> {
         if !self.places.contains_key(&std::ptr::from_ref(target)) {
             // The target is not where schemas usually are, so it was not seen yet.
             let root = self.path(resource).to_owned();
-            self.walk(
-                target,
-                format!("{root}{fragment}"),
-                Rc::new(url),
-                super::MAX_DEPTH,
-            )?;
+            self.walk(target, format!("{root}{fragment}"), Rc::new(url), super::MAX_DEPTH)?;
         }
         Ok(target)
     }

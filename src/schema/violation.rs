@@ -23,11 +23,7 @@ pub struct Violation {
 /// All violations in one line.
 #[must_use]
 pub fn describe(violations: &[Violation]) -> String {
-    violations
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl fmt::Display for Violation {
@@ -38,24 +34,14 @@ impl fmt::Display for Violation {
 
 impl Violation {
     pub(super) fn whole(rule: String) -> Self {
-        Self {
-            path: "/".to_owned(),
-            rule,
-        }
+        Self { path: "/".to_owned(), rule }
     }
 
     pub(super) fn of(error: &ValidationError<'_>, schema: &Value) -> Self {
         let path = cut(error.instance_path().as_str());
         let keyword = error.kind().keyword();
         let rule = format!("{keyword}: {}", sentence(error, schema));
-        Self {
-            path: if path.is_empty() {
-                "/".to_owned()
-            } else {
-                path
-            },
-            rule,
-        }
+        Self { path: if path.is_empty() { "/".to_owned() } else { path }, rule }
     }
 }
 
@@ -64,10 +50,7 @@ fn sentence(error: &ValidationError<'_>, schema: &Value) -> String {
         Kind::Required { property } => format!("missing {}", text(property)),
         Kind::Type { kind } => format!("must be {}", types(kind)),
         Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
-            format!(
-                "has a property that is not allowed{}",
-                allowed(error, schema)
-            )
+            format!("has a property that is not allowed{}", allowed(error, schema))
         }
         Kind::Enum { options } => match options.as_array() {
             Some(options) => format!("must be one of {}", list(options.iter().map(text))),
@@ -91,9 +74,7 @@ fn sentence(error: &ValidationError<'_>, schema: &Value) -> String {
         Kind::UniqueItems => "has an item twice".to_owned(),
         Kind::Contains => "has no item of the kind it needs".to_owned(),
         Kind::UnevaluatedItems { .. } => "has an item that is not allowed".to_owned(),
-        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
-            "matches none of the alternatives".to_owned()
-        }
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => "matches none of the alternatives".to_owned(),
         Kind::OneOfMultipleValid { .. } => "matches more than one of the alternatives".to_owned(),
         Kind::Not { .. } => "matches what is ruled out".to_owned(),
         Kind::PropertyNames { .. } => "has a property name that is not allowed".to_owned(),
@@ -102,27 +83,19 @@ fn sentence(error: &ValidationError<'_>, schema: &Value) -> String {
             "is not encoded as the schema says".to_owned()
         }
         Kind::Referencing(_) => "the reference leads nowhere".to_owned(),
-        Kind::BacktrackLimitExceeded { .. }
-        | Kind::RegexEngineFailure { .. }
-        | Kind::Custom { .. } => "could not be checked".to_owned(),
+        Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } | Kind::Custom { .. } => {
+            "could not be checked".to_owned()
+        }
     }
 }
 
 /// The names that the schema does know, when it lists any.
 fn allowed(error: &ValidationError<'_>, schema: &Value) -> String {
     let path = error.schema_path().as_str();
-    let beside = path
-        .rsplit_once('/')
-        .and_then(|(parent, _)| schema.pointer(parent));
-    match beside
-        .and_then(|beside| beside.get("properties"))
-        .and_then(Value::as_object)
-    {
+    let beside = path.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
+    match beside.and_then(|beside| beside.get("properties")).and_then(Value::as_object) {
         Some(known) if !known.is_empty() => {
-            format!(
-                "; allowed are {}",
-                list(known.keys().map(|name| format!("{:?}", cut(name))))
-            )
+            format!("; allowed are {}", list(known.keys().map(|name| format!("{:?}", cut(name)))))
         }
         _ => String::new(),
     }
@@ -131,11 +104,7 @@ fn allowed(error: &ValidationError<'_>, schema: &Value) -> String {
 fn types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(one) => one.to_string(),
-        TypeKind::Multiple(set) => set
-            .iter()
-            .map(|one| one.to_string())
-            .collect::<Vec<_>>()
-            .join(" or "),
+        TypeKind::Multiple(set) => set.iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or "),
     }
 }
 

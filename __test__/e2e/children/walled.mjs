@@ -1,16 +1,19 @@
 // A child script: Node's own ways to a process or a socket all throw; MCP works all the same.
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 
+// Node opens its own output on first use, as a socket when it is a pipe.
+const { stdout } = process
+void process.stderr
 const require = createRequire(import.meta.url)
 let attempts = 0
 const refuse = () => {
   attempts += 1
   throw new Error('Node was asked for a process or a socket')
 }
-for (const name of ['child_process', 'net', 'http', 'https', 'http2', 'tls', 'dgram']) {
-  const module = require(`node:${name}`)
-  for (const key of Object.keys(module)) {
-    if (typeof module[key] === 'function') module[key] = refuse
+const walled = ['child_process', 'net', 'http', 'https', 'http2', 'tls', 'dgram'].map((name) => require(`node:${name}`))
+for (const module of walled) {
+  for (const [key, value] of Object.entries(module)) {
+    if (typeof value === 'function') Object.defineProperty(module, key, { value: refuse, configurable: true })
   }
 }
 syncBuiltinESMExports()
@@ -38,4 +41,4 @@ for await (const event of agent.run('go')) {
   if (event.type === 'tool_result') results[event.result.id] = event.result
 }
 await agent.close()
-process.stdout.write(JSON.stringify({ results, attempts }))
+stdout.write(JSON.stringify({ results, attempts }))

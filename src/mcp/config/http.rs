@@ -40,16 +40,10 @@ pub(super) fn url(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<
 fn read_url(text: &str) -> Result<Url, (ErrorCode, &'static str)> {
     // The parser drops some of these without a word.
     if text.chars().any(|c| c.is_control() || c == ' ') {
-        return Err((
-            ErrorCode::ConfigInvalid,
-            "must not contain spaces or control characters",
-        ));
+        return Err((ErrorCode::ConfigInvalid, "must not contain spaces or control characters"));
     }
     let url = Url::parse(text).map_err(|_| {
-        (
-            ErrorCode::ConfigInvalid,
-            "is not a valid URL: write it in full, as in https://example.com/mcp",
-        )
+        (ErrorCode::ConfigInvalid, "is not a valid URL: write it in full, as in https://example.com/mcp")
     })?;
     let loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let refused = |message| Err((ErrorCode::McpInsecureUrl, message));
@@ -71,16 +65,11 @@ fn read_url(text: &str) -> Result<Url, (ErrorCode, &'static str)> {
 fn has_user_info(text: &str) -> bool {
     let after_scheme = text.split_once(':').map_or(text, |(_, rest)| rest);
     let authority = after_scheme.trim_start_matches(['/', '\\']);
-    let end = authority
-        .find(['/', '\\', '?', '#'])
-        .unwrap_or(authority.len());
+    let end = authority.find(['/', '\\', '?', '#']).unwrap_or(authority.len());
     authority[..end].contains('@')
 }
 
-pub(super) fn headers(
-    fields: &Map<String, Value>,
-    found: &mut Found<'_>,
-) -> Option<Vec<(String, Secret)>> {
+pub(super) fn headers(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Vec<(String, Secret)>> {
     let mut headers: Vec<(String, Secret)> = Vec::new();
     let mut complete = true;
     for (key, value) in found.entries(fields, "headers")? {
@@ -90,10 +79,7 @@ pub(super) fn headers(
             found.add(code, path.as_str(), message);
             false
         } else if headers.iter().any(|(other, _)| *other == name) {
-            found.invalid(
-                path.as_str(),
-                "is there twice: header names do not differ by case",
-            );
+            found.invalid(path.as_str(), "is there twice: header names do not differ by case");
             false
         } else {
             true
@@ -101,10 +87,7 @@ pub(super) fn headers(
         let text = found.text(&path, value);
         let sendable = text.filter(|text| text.bytes().all(|b| matches!(b, b'\t' | b' '..=b'~')));
         if text.is_some() && sendable.is_none() {
-            found.invalid(
-                path.as_str(),
-                "may hold visible ASCII characters, spaces and tabs only",
-            );
+            found.invalid(path.as_str(), "may hold visible ASCII characters, spaces and tabs only");
         }
         match sendable {
             Some(text) if named => headers.push((name, Secret::new(text))),

@@ -37,15 +37,12 @@ impl ServerName {
     /// # Errors
     /// Says the rule when the name breaks it.
     pub fn parse(name: &str) -> Result<Self, ConfigError> {
-        let letters = name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         if (1..=MAX_NAME).contains(&name.len()) && letters && !name.contains("__") {
             return Ok(Self(name.to_owned()));
         }
-        let message = format!(
-            "the server name must be 1 to {MAX_NAME} of A-Z, a-z, 0-9, \"_\" and \"-\", without \"__\""
-        );
+        let message =
+            format!("the server name must be 1 to {MAX_NAME} of A-Z, a-z, 0-9, \"_\" and \"-\", without \"__\"");
         Err(Problem::new(ErrorCode::McpName, name, "", message).into())
     }
 
@@ -133,9 +130,7 @@ impl ServerDeclaration {
     /// Whether both say the same about their server, wherever they were declared.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
-        self.name == other.name
-            && self.timeout == other.timeout
-            && self.transport == other.transport
+        self.name == other.name && self.timeout == other.timeout && self.transport == other.transport
     }
 
     /// The places (JSON pointers) whose value looks like a variable, `${…}`; it is used literally.
@@ -145,41 +140,25 @@ impl ServerDeclaration {
         match &self.transport {
             TransportConfig::Stdio { command, args, env } => {
                 values.push(("/command".into(), command));
-                values.extend(
-                    args.iter()
-                        .enumerate()
-                        .map(|(i, arg)| (format!("/args/{i}"), arg.as_str())),
-                );
-                values.extend(
-                    env.iter()
-                        .map(|(key, value)| (format!("/env/{key}"), value.expose())),
-                );
+                values.extend(args.iter().enumerate().map(|(i, arg)| (format!("/args/{i}"), arg.as_str())));
+                values.extend(env.iter().map(|(key, value)| (format!("/env/{key}"), value.expose())));
             }
             TransportConfig::Http { url, headers } => {
                 values.push(("/url".into(), url.as_str()));
-                values.extend(headers.iter().map(|(key, value)| {
-                    (
-                        format!("/headers/{}", problem::escaped(key)),
-                        value.expose(),
-                    )
-                }));
+                values.extend(
+                    headers.iter().map(|(key, value)| (format!("/headers/{}", problem::escaped(key)), value.expose())),
+                );
             }
         }
-        values
-            .into_iter()
-            .filter(|(_, value)| has_variable(value))
-            .map(|(path, _)| path)
-            .collect()
+        values.into_iter().filter(|(_, value)| has_variable(value)).map(|(path, _)| path).collect()
     }
 }
 
 fn has_variable(value: &str) -> bool {
     // A URL holds its braces percent-encoded in some of its parts.
-    [("${", "}"), ("$%7B", "%7D")].iter().any(|(start, end)| {
-        value
-            .split_once(start)
-            .is_some_and(|(_, rest)| rest.contains(end))
-    })
+    [("${", "}"), ("$%7B", "%7D")]
+        .iter()
+        .any(|(start, end)| value.split_once(start).is_some_and(|(_, rest)| rest.contains(end)))
 }
 
 impl fmt::Debug for TransportConfig {

@@ -18,18 +18,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(
-        code: ErrorCode,
-        server: &str,
-        path: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            code,
-            server: server.to_owned(),
-            path: path.into(),
-            message: message.into(),
-        }
+    pub(super) fn new(code: ErrorCode, server: &str, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, server: server.to_owned(), path: path.into(), message: message.into() }
     }
 }
 
@@ -61,9 +51,7 @@ impl ConfigError {
     /// The stable code: that of the first problem.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
-        self.problems
-            .first()
-            .map_or(ErrorCode::ConfigInvalid, |problem| problem.code)
+        self.problems.first().map_or(ErrorCode::ConfigInvalid, |problem| problem.code)
     }
 
     /// Everything that is wrong, in the order of the declarations; never empty.
@@ -75,19 +63,13 @@ impl ConfigError {
 
 impl From<Problem> for ConfigError {
     fn from(problem: Problem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
+        Self { problems: vec![problem] }
     }
 }
 
 fn told(problems: &[Problem]) -> String {
     const MOST: usize = 20;
-    let mut lines: Vec<_> = problems
-        .iter()
-        .take(MOST)
-        .map(ToString::to_string)
-        .collect();
+    let mut lines: Vec<_> = problems.iter().take(MOST).map(ToString::to_string).collect();
     if problems.len() > MOST {
         lines.push(format!("and {} more", problems.len() - MOST));
     }
@@ -97,10 +79,7 @@ fn told(problems: &[Problem]) -> String {
 /// A key as one step of a JSON pointer, short enough for a message.
 pub(super) fn escaped(key: &str) -> String {
     let shown: String = short(key).chars().flat_map(char::escape_debug).collect();
-    shown
-        .replace("\\\"", "\"")
-        .replace('~', "~0")
-        .replace('/', "~1")
+    shown.replace("\\\"", "\"").replace('~', "~0").replace('/', "~1")
 }
 
 /// A key short enough for a message.

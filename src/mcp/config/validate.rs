@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    DEFAULT_TIMEOUT, MAX_ARGS, MAX_SERVERS, MAX_TIMEOUT_MS, ServerDeclaration, ServerName, Source,
-    TransportConfig,
+    DEFAULT_TIMEOUT, MAX_ARGS, MAX_SERVERS, MAX_TIMEOUT_MS, ServerDeclaration, ServerName, Source, TransportConfig,
     http::{headers, url},
     problem::{ConfigError, Problem, escaped, short},
 };
@@ -14,15 +13,7 @@ use crate::base::{code::ErrorCode, secret::Secret, suggest::closest};
 
 const STDIO_KEYS: &[&str] = &["type", "command", "args", "env", "timeoutMs"];
 const HTTP_KEYS: &[&str] = &["type", "url", "headers", "timeoutMs"];
-const ALL_KEYS: &[&str] = &[
-    "type",
-    "command",
-    "args",
-    "env",
-    "url",
-    "headers",
-    "timeoutMs",
-];
+const ALL_KEYS: &[&str] = &["type", "command", "args", "env", "url", "headers", "timeoutMs"];
 
 /// Reads all servers of one source: an object of declarations by name.
 ///
@@ -36,10 +27,7 @@ pub fn parse_servers(value: &Value, source: Source) -> Result<Vec<ServerDeclarat
     };
     let mut problems = Vec::new();
     if servers.len() > MAX_SERVERS {
-        let message = format!(
-            "mcpServers has {} servers, at most {MAX_SERVERS} are allowed",
-            servers.len()
-        );
+        let message = format!("mcpServers has {} servers, at most {MAX_SERVERS} are allowed", servers.len());
         problems.push(about_all(ErrorCode::McpLimit, message));
     }
     let mut declarations = Vec::new();
@@ -56,15 +44,8 @@ pub fn parse_servers(value: &Value, source: Source) -> Result<Vec<ServerDeclarat
 ///
 /// # Errors
 /// Tells everything that is wrong at once.
-pub fn parse_server(
-    name: &str,
-    value: &Value,
-    source: Source,
-) -> Result<ServerDeclaration, ConfigError> {
-    let mut found = Found {
-        server: name,
-        problems: Vec::new(),
-    };
+pub fn parse_server(name: &str, value: &Value, source: Source) -> Result<ServerDeclaration, ConfigError> {
+    let mut found = Found { server: name, problems: Vec::new() };
     let parsed_name = match ServerName::parse(name) {
         Ok(name) => Some(name),
         Err(error) => {
@@ -78,18 +59,10 @@ pub fn parse_server(
     }
     let timeout = fields.and_then(|fields| timeout(fields, &mut found));
     let transport = fields.and_then(|fields| transport(fields, &mut found));
-    match (
-        ConfigError::all(found.problems),
-        parsed_name,
-        timeout,
-        transport,
-    ) {
-        (None, Some(name), Some(timeout), Some(transport)) => Ok(ServerDeclaration {
-            name,
-            source,
-            timeout,
-            transport,
-        }),
+    match (ConfigError::all(found.problems), parsed_name, timeout, transport) {
+        (None, Some(name), Some(timeout), Some(transport)) => {
+            Ok(ServerDeclaration { name, source, timeout, transport })
+        }
         (Some(error), ..) => Err(error),
         // Every part that is absent left a problem; this keeps a slip from being accepted.
         (None, ..) => {
@@ -106,14 +79,8 @@ pub(super) struct Found<'n> {
 }
 
 impl Found<'_> {
-    pub(super) fn add(
-        &mut self,
-        code: ErrorCode,
-        path: impl Into<String>,
-        message: impl Into<String>,
-    ) {
-        self.problems
-            .push(Problem::new(code, self.server, path, message));
+    pub(super) fn add(&mut self, code: ErrorCode, path: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem::new(code, self.server, path, message));
     }
 
     pub(super) fn invalid(&mut self, path: impl Into<String>, message: impl Into<String>) {
@@ -123,15 +90,8 @@ impl Found<'_> {
     /// The text of a field; refuses other types and NUL.
     pub(super) fn text<'v>(&mut self, path: &str, value: &'v Value) -> Option<&'v str> {
         let Some(text) = value.as_str() else {
-            let quote = if value.is_number() || value.is_boolean() {
-                ", put it in quotes"
-            } else {
-                ""
-            };
-            self.invalid(
-                path,
-                format!("must be a string, not {}{quote}", kind(value)),
-            );
+            let quote = if value.is_number() || value.is_boolean() { ", put it in quotes" } else { "" };
+            self.invalid(path, format!("must be a string, not {}{quote}", kind(value)));
             return None;
         };
         if text.contains('\0') {
@@ -162,11 +122,7 @@ impl Found<'_> {
 fn transport(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<TransportConfig> {
     match fields.get("type") {
         None if fields.contains_key("url") && !fields.contains_key("command") => {
-            found.add(
-                ErrorCode::McpTransport,
-                "",
-                "has a url but no type: add \"type\": \"http\"",
-            );
+            found.add(ErrorCode::McpTransport, "", "has a url but no type: add \"type\": \"http\"");
             None
         }
         None => stdio(fields, found),
@@ -179,26 +135,17 @@ fn transport(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Trans
             }
         },
         Some(other) => {
-            found.invalid(
-                "/type",
-                format!("must be \"stdio\" or \"http\", not {}", kind(other)),
-            );
+            found.invalid("/type", format!("must be \"stdio\" or \"http\", not {}", kind(other)));
             None
         }
     }
 }
 
 fn transport_hint(name: &str) -> &'static str {
-    let folded: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
+    let folded: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     match folded.as_str() {
         "sse" => "transport \"sse\" is not supported, use \"http\"",
-        "streamable" | "streamablehttp" | "httpstream" | "https" | "http" => {
-            "this transport is written \"http\""
-        }
+        "streamable" | "streamablehttp" | "httpstream" | "https" | "http" => "this transport is written \"http\"",
         "ws" | "websocket" => "transport WebSocket is not supported, use \"http\" or \"stdio\"",
         _ => "unknown transport: use \"stdio\" or \"http\"",
     }
@@ -209,21 +156,14 @@ fn stdio(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Transport
     let command = command(fields, found);
     let args = args(fields, found);
     let env = env(fields, found);
-    Some(TransportConfig::Stdio {
-        command: command?,
-        args: args?,
-        env: env?,
-    })
+    Some(TransportConfig::Stdio { command: command?, args: args?, env: env? })
 }
 
 fn http(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<TransportConfig> {
     check_keys(fields, HTTP_KEYS, "http", found);
     let url = url(fields, found);
     let headers = headers(fields, found);
-    Some(TransportConfig::Http {
-        url: url?,
-        headers: headers?,
-    })
+    Some(TransportConfig::Http { url: url?, headers: headers? })
 }
 
 fn check_keys(fields: &Map<String, Value>, known: &[&str], transport: &str, found: &mut Found<'_>) {
@@ -267,15 +207,13 @@ fn timeout(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Duratio
 fn command(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<String> {
     match fields.get("command") {
         None => {
-            let hint = "has no command: a stdio server needs \"command\", an HTTP server \"type\": \"http\" and \"url\"";
+            let hint =
+                "has no command: a stdio server needs \"command\", an HTTP server \"type\": \"http\" and \"url\"";
             found.invalid("", hint);
             None
         }
         Some(Value::Array(_)) => {
-            found.invalid(
-                "/command",
-                "must be a string: put the program here and the rest into \"args\"",
-            );
+            found.invalid("/command", "must be a string: put the program here and the rest into \"args\"");
             None
         }
         Some(value) => {
@@ -294,10 +232,7 @@ fn args(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Vec<String
         None => return Some(Vec::new()),
         Some(Value::Array(items)) => items,
         Some(other) => {
-            found.invalid(
-                "/args",
-                format!("must be an array of strings, not {}", kind(other)),
-            );
+            found.invalid("/args", format!("must be an array of strings, not {}", kind(other)));
             return None;
         }
     };
@@ -307,11 +242,8 @@ fn args(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Vec<String
         return None;
     }
     // Every item is read, so that every bad one is told.
-    let texts: Vec<_> = items
-        .iter()
-        .enumerate()
-        .map(|(i, item)| found.text(&format!("/args/{i}"), item).map(str::to_owned))
-        .collect();
+    let texts: Vec<_> =
+        items.iter().enumerate().map(|(i, item)| found.text(&format!("/args/{i}"), item).map(str::to_owned)).collect();
     texts.into_iter().collect()
 }
 
@@ -322,10 +254,7 @@ fn env(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<BTreeMap<St
         let path = format!("/env/{}", escaped(key));
         let named = is_env_name(key);
         if !named {
-            found.invalid(
-                path.as_str(),
-                "is not a name for an environment variable: use [A-Za-z_][A-Za-z0-9_]*",
-            );
+            found.invalid(path.as_str(), "is not a name for an environment variable: use [A-Za-z_][A-Za-z0-9_]*");
         }
         match found.text(&path, value) {
             Some(text) if named => {
@@ -339,11 +268,7 @@ fn env(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<BTreeMap<St
 
 fn is_env_name(key: &str) -> bool {
     let plain = key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    plain
-        && key
-            .bytes()
-            .next()
-            .is_some_and(|first| !first.is_ascii_digit())
+    plain && key.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 /// The type of a value, in words.

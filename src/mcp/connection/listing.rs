@@ -103,7 +103,8 @@ fn take(listing: &mut Listing, raw: &RawValue, mirrors_headers: bool) -> Result<
     })?;
     let label = if is_plain(&tool.name) { tool.name.clone() } else { format!("number {place}") };
     let fault = |what| ConnectError::Schema { tool: label.clone(), what };
-    let schema: Value = serde_json::from_str(tool.input_schema.get()).map_err(|_| fault("its inputSchema cannot be read"))?;
+    let schema: Value =
+        serde_json::from_str(tool.input_schema.get()).map_err(|_| fault("its inputSchema cannot be read"))?;
     if !schema.is_object() {
         return Err(fault("its inputSchema is not an object"));
     }

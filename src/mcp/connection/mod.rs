@@ -245,7 +245,9 @@ struct CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        let (Some((peer, id)), true) = (self.open.take(), tokio::runtime::Handle::try_current().is_ok()) else { return };
+        let (Some((peer, id)), true) = (self.open.take(), tokio::runtime::Handle::try_current().is_ok()) else {
+            return;
+        };
         task::spawn(async move {
             let param = CancelledNotificationParam::new(Some(id), Some("the client gave up".to_owned()));
             let _ = peer.send_notification(CancelledNotification::new(param).into()).await;
@@ -281,8 +283,8 @@ fn complete(result: &RawValue) -> Result<(), CallError> {
         #[serde(borrow, default)]
         result_type: Option<&'a RawValue>,
     }
-    let kind: Kind<'_> = serde_json::from_str(result.get())
-        .map_err(|_| CallError::Protocol { what: "the result cannot be read" })?;
+    let kind: Kind<'_> =
+        serde_json::from_str(result.get()).map_err(|_| CallError::Protocol { what: "the result cannot be read" })?;
     match kind.result_type.map(RawValue::get) {
         None | Some("\"complete\"") => Ok(()),
         Some("\"input_required\"") => Err(CallError::Protocol { what: "the tool asks for input (input_required)" }),

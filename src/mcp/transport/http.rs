@@ -205,7 +205,8 @@ fn transport_fault(error: &reqwest::Error) -> ConnectError {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+        if cause.is::<rustls::Error>() || inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+        {
             return ConnectError::Tls;
         }
         source = cause.source();

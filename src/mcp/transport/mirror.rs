@@ -19,8 +19,22 @@ const MARK: &str = "x-mcp-header";
 const MAX_SAFE: i64 = (1 << 53) - 1;
 /// Keywords that hold one schema or a list of schemas.
 const SCHEMAS: &[&str] = &[
-    "items", "prefixItems", "additionalItems", "contains", "additionalProperties", "unevaluatedItems",
-    "unevaluatedProperties", "propertyNames", "not", "if", "then", "else", "allOf", "anyOf", "oneOf", "contentSchema",
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "contains",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "contentSchema",
 ];
 /// Keywords that hold schemas by name, other than `properties`.
 const SCHEMA_MAPS: &[&str] = &["patternProperties", "dependentSchemas", "$defs", "definitions", "dependencies"];
@@ -113,10 +127,9 @@ fn integer(number: &serde_json::Number) -> Option<i64> {
 
 /// A header value as the revision wants it: plain when that is safe, wrapped in Base64 otherwise.
 pub(crate) fn safe_header_value(text: &str) -> String {
-    let plain = text.bytes().all(|byte| (0x20..0x7F).contains(&byte))
-        && !text.starts_with(' ')
-        && !text.ends_with(' ')
-        && !(text.to_ascii_lowercase().starts_with("=?base64?") && text.ends_with("?="));
+    let looks_wrapped = text.to_ascii_lowercase().starts_with("=?base64?") && text.ends_with("?=");
+    let is_ascii = text.bytes().all(|byte| (0x20..0x7F).contains(&byte));
+    let plain = is_ascii && !looks_wrapped && !text.starts_with(' ') && !text.ends_with(' ');
     if plain { text.to_owned() } else { format!("=?base64?{}?=", base64(text.as_bytes())) }
 }
 
@@ -169,6 +182,9 @@ mod tests {
         ] {
             assert!(header_params(&bad).is_err(), "{bad}");
         }
-        assert_eq!(header_params(&json!({"default": {"x-mcp-header": 1}, "properties": {"x-mcp-header": {}}})), Ok(vec![]));
+        assert_eq!(
+            header_params(&json!({"default": {"x-mcp-header": 1}, "properties": {"x-mcp-header": {}}})),
+            Ok(vec![])
+        );
     }
 }

@@ -155,9 +155,11 @@ impl Wire {
                     return Err(ConnectError::Protocol { what: "a request has no number" });
                 };
                 let token = message.request.wire_token();
-                let parts = message.request.extensions_mut().get_mut::<Context>().and_then(|context| {
-                    context.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-                });
+                let parts = message
+                    .request
+                    .extensions_mut()
+                    .get_mut::<Context>()
+                    .and_then(|context| context.0.lock().unwrap_or_else(PoisonError::into_inner).take());
                 let (answer, progress, headers) = match parts {
                     Some(parts) => (Some(parts.answer), parts.progress, parts.headers),
                     None => (None, None, Vec::new()),
@@ -211,16 +213,12 @@ impl Wire {
         let envelope = text.and_then(|text| serde_json::from_str::<Envelope<'_>>(text).ok());
         let Some(envelope) = envelope else {
             let id = id_in_broken(bytes.trim_ascii()).filter(|id| only.is_none_or(|only| only == *id));
-            return match id.filter(|id| self.is_pending(*id)) {
-                Some(id) => {
-                    self.settle(id, Err(CallError::Protocol { what: "an answer is not JSON" }));
-                    Incoming::Taken
-                }
-                None => {
-                    self.state().skipped += 1;
-                    Incoming::Skipped
-                }
+            let Some(id) = id.filter(|id| self.is_pending(*id)) else {
+                self.state().skipped += 1;
+                return Incoming::Skipped;
             };
+            self.settle(id, Err(CallError::Protocol { what: "an answer is not JSON" }));
+            return Incoming::Taken;
         };
         if let Some(method) = &envelope.method {
             if method == "notifications/progress" && envelope.id.is_none() {

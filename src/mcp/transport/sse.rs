@@ -24,12 +24,11 @@ impl SseParser {
             self.line.extend_from_slice(head);
             self.finish_line(&mut event);
             bytes = match tail {
-                [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
                     self.after_cr = true;
                     &[]
                 }
-                [_, rest @ ..] => rest,
+                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
                 [] => &[],
             };
         }

@@ -90,7 +90,7 @@ impl StdioLink {
 
     /// Kills the group; needs no runtime.
     pub(crate) fn kill(&self) {
-        self.process.kill();
+        self.process.kill_and_reap_now();
     }
 }
 
@@ -196,4 +196,3 @@ impl Transport<RoleClient> for StdioTransport {
         Ok(())
     }
 }
-

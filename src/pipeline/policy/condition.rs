@@ -7,15 +7,7 @@ use serde_json::{Map, Value};
 use super::PolicyError;
 use crate::base::suggest::closest;
 
-const OPERATORS: &[&str] = &[
-    "glob",
-    "regex",
-    "equals",
-    "in",
-    "startsWith",
-    "contains",
-    "not",
-];
+const OPERATORS: &[&str] = &["glob", "regex", "equals", "in", "startsWith", "contains", "not"];
 /// `not` nests at most this deep.
 const MAX_NESTING: usize = 32;
 
@@ -40,10 +32,7 @@ impl When {
             let path = format!("{path}[{field:?}]");
             let segments: Vec<String> = field.split('.').map(str::to_owned).collect();
             if segments.iter().any(String::is_empty) {
-                return Err(PolicyError::at(
-                    path,
-                    "the path into the input has an empty part",
-                ));
+                return Err(PolicyError::at(path, "the path into the input has an empty part"));
             }
             Ok((segments, Condition::compile(condition, &path, 0)?))
         });
@@ -52,9 +41,7 @@ impl When {
 
     /// Whether every field is there and is as its condition says.
     pub(super) fn matches(&self, input: &Value) -> bool {
-        self.0.iter().all(|(path, condition)| {
-            find(input, path).is_some_and(|field| condition.matches(field))
-        })
+        self.0.iter().all(|(path, condition)| find(input, path).is_some_and(|field| condition.matches(field)))
     }
 }
 
@@ -68,22 +55,13 @@ fn find<'v>(input: &'v Value, path: &[String]) -> Option<&'v Value> {
 
 impl Condition {
     fn compile(spec: &Value, path: &str, nesting: usize) -> Result<Self, PolicyError> {
-        let one = spec
-            .as_object()
-            .filter(|map| map.len() == 1)
-            .and_then(|map| map.iter().next());
+        let one = spec.as_object().filter(|map| map.len() == 1).and_then(|map| map.iter().next());
         let Some((operator, operand)) = one else {
-            let problem = format!(
-                "must be an object with exactly one of {}",
-                OPERATORS.join(", ")
-            );
+            let problem = format!("must be an object with exactly one of {}", OPERATORS.join(", "));
             return Err(PolicyError::at(path, problem));
         };
         if nesting > MAX_NESTING {
-            return Err(PolicyError::at(
-                path,
-                format!("\"not\" nests deeper than {MAX_NESTING}"),
-            ));
+            return Err(PolicyError::at(path, format!("\"not\" nests deeper than {MAX_NESTING}")));
         }
         let path = format!("{path}.{operator}");
         let text = || match operand.as_str() {
@@ -106,9 +84,8 @@ impl Condition {
             "contains" => Self::Contains(operand.clone()),
             "not" => Self::Not(Box::new(Self::compile(operand, &path, nesting + 1)?)),
             other => {
-                let hint = closest(other, OPERATORS)
-                    .map(|word| format!(", did you mean \"{word}\"?"))
-                    .unwrap_or_default();
+                let hint =
+                    closest(other, OPERATORS).map(|word| format!(", did you mean \"{word}\"?")).unwrap_or_default();
                 return Err(PolicyError::at(path, format!("unknown condition{hint}")));
             }
         })
@@ -135,13 +112,9 @@ impl Condition {
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
-        (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y))
-        }
+        (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y)),
         (Value::Object(x), Value::Object(y)) => {
-            x.len() == y.len()
-                && x.iter()
-                    .all(|(key, x)| y.get(key).is_some_and(|y| same(x, y)))
+            x.len() == y.len() && x.iter().all(|(key, x)| y.get(key).is_some_and(|y| same(x, y)))
         }
         _ => a == b,
     }
