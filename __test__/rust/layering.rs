@@ -1,5 +1,7 @@
 //! The directions of dependency inside the core, and that only the binding names napi.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

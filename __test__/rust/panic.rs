@@ -1,5 +1,7 @@
 //! A panic inside a call becomes an `INTERNAL` fault; the agent lives on.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
