@@ -9,7 +9,7 @@ pub mod model;
 pub mod run;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -74,6 +74,7 @@ pub struct Agent {
     session: Arc<str>,
     next_run: AtomicU32,
     runs: TaskTracker,
+    active: Arc<AtomicUsize>,
     closing: CancellationToken,
 }
 
@@ -91,7 +92,7 @@ impl Agent {
         let registry =
             Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), closing.child_token());
         Arc::new(Self {
-            subscribers: Subscribers::new(Arc::clone(&host.listener)),
+            subscribers: Subscribers::new(Arc::clone(&host.listener), closing.clone()),
             session: uuid::Uuid::new_v4().to_string().into(),
             config,
             host,
@@ -100,6 +101,7 @@ impl Agent {
             sessions: Mutex::default(),
             next_run: AtomicU32::new(1),
             runs: TaskTracker::new(),
+            active: Arc::default(),
             closing,
         })
     }
@@ -136,8 +138,12 @@ impl Agent {
         let (id, weak) = (run.id, run.emitter.downgrade());
         let (finished, outcome) = tokio::sync::oneshot::channel();
         let work = run.supervise(options.messages);
+        let active = Active::count(&self.active);
         crate::base::task::spawn(self.runs.track_future(async move {
-            let _ = finished.send(work.await);
+            let outcome = work.await;
+            // Whoever has the result may change the servers.
+            drop(active);
+            let _ = finished.send(outcome);
         }));
         Ok(RunHandle::new(id, cancel, weak, events, outcome))
     }
@@ -179,7 +185,7 @@ impl Agent {
     }
 
     fn refuse_while_running(&self) -> Result<(), Fault> {
-        if !self.closing.is_cancelled() && !self.runs.is_empty() { Err(busy()) } else { Ok(()) }
+        if !self.closing.is_cancelled() && self.active.load(Ordering::SeqCst) > 0 { Err(busy()) } else { Ok(()) }
     }
 
     fn authority(&self, session: &Arc<str>, emitter: Emitter) -> Authority {
@@ -199,6 +205,22 @@ impl Agent {
     pub fn abandon(&self) {
         self.closing.cancel();
         self.registry.kill_now();
+    }
+}
+
+/// Counts a run for as long as it may use the servers.
+struct Active(Arc<AtomicUsize>);
+
+impl Active {
+    fn count(active: &Arc<AtomicUsize>) -> Self {
+        active.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(active))
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

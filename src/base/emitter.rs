@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
 
 /// Takes batches of subscriber lines: `{"sessionId":…,"source":…,"event":…}`, one a line.
 pub trait EventListener: Send + Sync {
@@ -21,17 +22,19 @@ pub struct Subscribers {
     listening: AtomicBool,
     pending: std::sync::Mutex<String>,
     delivering: Mutex<()>,
+    closing: CancellationToken,
 }
 
 impl Subscribers {
-    /// Nobody listens yet.
+    /// Nobody listens yet; `closing` frees every run that waits for its reader.
     #[must_use]
-    pub fn new(listener: Arc<dyn EventListener>) -> Arc<Self> {
+    pub fn new(listener: Arc<dyn EventListener>, closing: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             listener,
             listening: AtomicBool::new(false),
             pending: std::sync::Mutex::default(),
             delivering: Mutex::default(),
+            closing,
         })
     }
 
@@ -106,8 +109,12 @@ impl Emitter {
     pub async fn emit_line(&self, line: Arc<str>) {
         self.subscribers.push(&self.session, &line);
         if let Some(consumer) = &self.consumer {
-            // A reader that went away is no fault of the run.
-            let _ = consumer.send(line).await;
+            // A reader that went away is no fault of the run, and one that reads no more cannot hold up a close.
+            tokio::select! {
+                biased;
+                _ = consumer.send(line) => {}
+                () = self.subscribers.closing.cancelled() => {}
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! [`connection`](super::connection).
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared, join_all};
@@ -58,7 +59,36 @@ pub struct ServerStatus {
     error: Option<String>,
 }
 
-type Preparation = Shared<BoxFuture<'static, Result<(), Fault>>>;
+type Work = Shared<BoxFuture<'static, Result<(), Fault>>>;
+
+/// A preparation under way: its work, how many wait for it, and how to give it up.
+struct Preparation {
+    work: Work,
+    waiters: Arc<AtomicUsize>,
+    cancel: CancellationToken,
+}
+
+impl Preparation {
+    fn join(&self) -> Waiter {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        Waiter { work: self.work.clone(), waiters: Arc::clone(&self.waiters), cancel: self.cancel.clone() }
+    }
+}
+
+/// One who waits for a preparation; the last to leave gives it up.
+struct Waiter {
+    work: Work,
+    waiters: Arc<AtomicUsize>,
+    cancel: CancellationToken,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if self.waiters.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.cancel.cancel();
+        }
+    }
+}
 
 #[derive(Default)]
 struct Inner {
@@ -109,57 +139,74 @@ impl Registry {
 
     /// Connects everything that is still only configured; many sessions may wait for one preparation.
     ///
+    /// A caller that stops waiting harms nobody else; when nobody waits any more, the preparation is given up.
+    ///
     /// # Errors
     /// Names every server that failed, is stale or was denied, and why.
     pub async fn prepare(self: &Arc<Self>, authority: Arc<dyn ConnectAuthority>) -> Result<(), Fault> {
-        let preparation = {
-            let mut inner = self.lock();
-            if inner.closed {
-                return Err(Fault::closed());
+        while let Some(waiter) = self.join_preparation(&authority)? {
+            let outcome = waiter.work.clone().await;
+            if !waiter.cancel.is_cancelled() {
+                return outcome;
             }
-            inner.notice_ended();
-            if let Some(running) = &inner.preparation {
-                running.clone()
-            } else {
-                inner.refuse_unusable()?;
-                let batch = inner.take_configured();
-                if batch.is_empty() {
-                    return Ok(());
-                }
-                let this = Arc::clone(self);
-                let work = crate::base::task::spawn(async move { this.connect_batch(batch, authority).await });
-                let shared = async move { work.await.unwrap_or_else(|_| Err(Fault::internal())) }.boxed().shared();
-                inner.preparation = Some(shared.clone());
-                shared
+            // It was given up by those before us; what it left configured is prepared anew.
+        }
+        Ok(())
+    }
+
+    fn join_preparation(self: &Arc<Self>, authority: &Arc<dyn ConnectAuthority>) -> Result<Option<Waiter>, Fault> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(Fault::closed());
+        }
+        inner.notice_ended();
+        if inner.preparation.is_none() {
+            inner.refuse_unusable()?;
+            let batch = inner.take_configured();
+            if batch.is_empty() {
+                return Ok(None);
             }
-        };
-        preparation.await
+            let cancel = self.closing.child_token();
+            let (this, authority, token) = (Arc::clone(self), Arc::clone(authority), cancel.clone());
+            let task = crate::base::task::spawn(async move { this.connect_batch(batch, authority, token).await });
+            let work = async move { task.await.unwrap_or_else(|_| Err(Fault::internal())) }.boxed().shared();
+            inner.preparation = Some(Preparation { work, waiters: Arc::default(), cancel });
+        }
+        Ok(inner.preparation.as_ref().map(Preparation::join))
     }
 
     async fn connect_batch(
         self: Arc<Self>,
         batch: Vec<Arc<ServerDeclaration>>,
         authority: Arc<dyn ConnectAuthority>,
+        cancel: CancellationToken,
     ) -> Result<(), Fault> {
-        // Prompts come one after another; connections then open all at once.
-        let mut permitted = Vec::with_capacity(batch.len());
-        for declaration in &batch {
-            let answer = tokio::select! {
-                answer = authority.authorize(declaration) => answer.map_err(|why| denied(&declaration.name, &why)),
-                () = self.closing.cancelled() => Err(Fault::closed()),
-            };
-            permitted.push(answer);
-        }
-        let refused = permitted.iter().any(Result::is_err);
-        let results: Vec<Result<ReadyServer, Fault>> = if refused {
-            let spared = || Fault::new(ErrorCode::McpBusy, "");
-            permitted.into_iter().map(|answer| Err(answer.err().unwrap_or_else(spared))).collect()
-        } else {
-            join_all(batch.iter().map(|declaration| self.connect(declaration))).await
+        let results = match self.authorize_all(&batch, &*authority, &cancel).await {
+            Ok(()) => join_all(batch.iter().map(|declaration| self.connect(declaration, &cancel))).await,
+            Err(refusals) => refusals.into_iter().map(Err).collect(),
         };
-        let outcome = self.publish(&batch, results).await;
-        self.lock().preparation = None;
-        outcome
+        self.publish(&batch, results).await
+    }
+
+    /// Prompts come one after another; one refusal spares the others their connection.
+    async fn authorize_all(
+        &self,
+        batch: &[Arc<ServerDeclaration>],
+        authority: &dyn ConnectAuthority,
+        cancel: &CancellationToken,
+    ) -> Result<(), Vec<Fault>> {
+        let mut refusals = Vec::with_capacity(batch.len());
+        for declaration in batch {
+            refusals.push(tokio::select! {
+                biased;
+                () = cancel.cancelled() => Some(Fault::aborted()),
+                answer = authority.authorize(declaration) => answer.err().map(|why| denied(&declaration.name, &why)),
+            });
+        }
+        if refusals.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        Err(refusals.into_iter().map(|refusal| refusal.unwrap_or_else(Fault::aborted)).collect())
     }
 
     /// All or nothing: one failure closes the others and leaves them configured.
@@ -173,6 +220,7 @@ impl Registry {
             let mut inner = self.lock();
             let closed = inner.closed;
             let failed = closed || results.iter().any(Result::is_err);
+            inner.preparation = None;
             let mut failures: Vec<Fault> = Vec::new();
             for (declaration, result) in batch.iter().zip(results) {
                 let state = match result {
@@ -181,8 +229,8 @@ impl Registry {
                         State::Configured
                     }
                     Ok(ready) => State::Ready(Arc::new(ready)),
-                    // A mate of a refused server was not tried.
-                    Err(fault) if fault.code() == ErrorCode::McpBusy => State::Configured,
+                    // Given up, or the mate of a refused server: it was not tried to the end.
+                    Err(fault) if fault.code() == ErrorCode::Aborted => State::Configured,
                     Err(fault) => {
                         failures.push(fault.clone());
                         State::Failed(fault)
@@ -192,14 +240,22 @@ impl Registry {
                     entry.state = state;
                 }
             }
-            if closed { Err(Fault::closed()) } else { all_of(&failures) }
+            match all_of(&failures) {
+                Ok(()) if closed => Err(Fault::closed()),
+                Ok(()) if failed => Err(Fault::aborted()),
+                outcome => outcome,
+            }
         };
         join_all(unused.iter().map(|ready| ready.connection.close())).await;
         outcome
     }
 
-    async fn connect(&self, declaration: &Arc<ServerDeclaration>) -> Result<ReadyServer, Fault> {
-        let options = ConnectionOptions { declaration, workdir: &self.workdir, cancel: self.closing.child_token() };
+    async fn connect(
+        &self,
+        declaration: &Arc<ServerDeclaration>,
+        cancel: &CancellationToken,
+    ) -> Result<ReadyServer, Fault> {
+        let options = ConnectionOptions { declaration, workdir: &self.workdir, cancel: cancel.clone() };
         let connection = Arc::new(Connection::open(options).await.map_err(|error| named(&declaration.name, error))?);
         match Self::discover_tools(declaration, &connection).await {
             Ok(tools) => Ok(ReadyServer { declaration: Arc::clone(declaration), connection, tools }),
@@ -250,7 +306,7 @@ impl Registry {
         }
         let work = async {
             authority.authorize(&declaration).await.map_err(|why| denied(&declaration.name, &why))?;
-            self.connect(&declaration).await
+            self.connect(&declaration, &self.closing).await
         };
         let ready = tokio::select! {
             ready = work => ready?,
@@ -320,7 +376,7 @@ impl Registry {
         let (entries, preparation) = {
             let mut inner = self.lock();
             inner.closed = true;
-            (std::mem::take(&mut inner.entries), inner.preparation.clone())
+            (std::mem::take(&mut inner.entries), inner.preparation.as_ref().map(|running| running.work.clone()))
         };
         self.closing.cancel();
         if let Some(preparation) = preparation {
