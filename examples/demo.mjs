@@ -12,7 +12,7 @@ import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { createLiteAgent, policy, tool } from '@lite-agent/sdk'
 import { z } from 'zod'
 import { scriptedModel } from './demo/model.mjs'
-import { bold, createScreen, dim, green, red, table, toolTitle, yellow } from './demo/screen.mjs'
+import { bold, createScreen, green, red, table, toolTitle, yellow } from './demo/screen.mjs'
 
 const help = `Usage: npm run demo -- [options]
 
@@ -56,10 +56,11 @@ function createApproval() {
         hasExplained = true
         return 'deny'
       }
-      screen.print(`\n  ${bold(`${toolTitle(call.name)}?`)} ${dim(JSON.stringify(call.input))}`)
       const prompt = createInterface({ input: process.stdin, output: process.stdout })
       try {
-        const reply = (await prompt.question('  [y]es, [n]o, yes to [a]ll: ', { signal })).trim().toLowerCase()
+        const reply = (await screen.ask(call, () => prompt.question('    [y]es, [n]o, yes to [a]ll: ', { signal })))
+          .trim()
+          .toLowerCase()
         isAllAllowed = reply.startsWith('a')
         return isAllAllowed || reply.startsWith('y') ? 'allow' : 'deny'
       } finally {
@@ -98,7 +99,7 @@ function confirm(announced) {
     const isSame = expected.length > 0 && isDeepStrictEqual(sorted(received), sorted(expected))
     isConfirmed &&= isSame
     screen.print(
-      `  ${isSame ? green('✓') : red('✗')} ${server}: ${received.length} calls in its log, ${expected.length} announced`,
+      `  ${isSame ? green('✓') : red('✗')} ${server}: ${received.length} calls in its log, ${expected.length} expected`,
     )
   }
   return isConfirmed
@@ -126,13 +127,15 @@ async function main() {
   try {
     const request = 'Please reserve a book about the sea for at most 18 euros.'
     screen.print(`${bold('You')}: ${request}`)
-    const announced = []
+    const announced = new Map()
     for await (const event of agent.run(request, { signal: interrupted.signal })) {
       screen.event(event)
-      if (event.type === 'tool_use') announced.push(event.call)
+      if (event.type === 'tool_use') announced.set(event.call.id, event.call)
+      // A call that was refused must not have reached its server.
+      if (event.type === 'approval_resolved' && event.decision !== 'allow') announced.delete(event.id)
     }
     screen.print(`\n${bold('Servers’ own logs')}`)
-    const isConfirmed = confirm(announced)
+    const isConfirmed = confirm([...announced.values()])
     screen.print(`\n${bold('Servers')}`)
     const rows = agent.mcp
       .list()

@@ -1,6 +1,9 @@
 // How the demo shows an agent's events: colours and a live progress line on a terminal, plain lines elsewhere.
 import { clearLine, cursorTo } from 'node:readline'
 
+// A reader that went away (`| head`) ends the demo quietly.
+process.stdout.on('error', () => process.exit(1))
+
 const isTerminal = process.stdout.isTTY === true
 const hasColour = isTerminal && !process.env.NO_COLOR
 const paint = (code) => (text) => (hasColour ? `\u001b[${code}m${text}\u001b[0m` : String(text))
@@ -37,6 +40,9 @@ export function table([head, ...rows]) {
 
 export function createScreen() {
   const calls = new Map()
+  const requests = new Map()
+  /** Lines that came while a prompt was open; undefined when none is. */
+  let held
   let isInText = false
   let hasLiveLine = false
 
@@ -48,10 +54,37 @@ export function createScreen() {
   }
 
   function print(line = '') {
+    if (held) return held.push(line)
     clearLive()
     if (isInText) process.stdout.write('\n')
     isInText = false
     console.log(line)
+  }
+
+  /** What is known of a request for approval; `shown` resolves when its events have been printed. */
+  function requestOf(id) {
+    if (!requests.has(id)) {
+      const request = { title: '' }
+      request.shown = new Promise((resolve) => {
+        request.show = resolve
+      })
+      requests.set(id, request)
+    }
+    return requests.get(id)
+  }
+
+  /** Asks a question with the screen held still; lines that come meanwhile are printed after it. */
+  async function ask(call, question) {
+    await requestOf(call.id).shown
+    print(`    ${dim(JSON.stringify(call.input))}`)
+    held = []
+    try {
+      return await question()
+    } finally {
+      const lines = held
+      held = undefined
+      for (const line of lines) print(line)
+    }
   }
 
   const row = (sign, name, rest) => print(`  ${sign} ${pad(toolTitle(name), 20)} ${rest}`)
@@ -59,6 +92,7 @@ export function createScreen() {
   const show = {
     turn_start: ({ turn }) => print(`\n${bold(`Turn ${turn}`)}`),
     text_delta({ text }) {
+      if (held) return held.push(`  ${text}`)
       clearLive()
       process.stdout.write(isInText ? text : `  ${text}`)
       isInText = true
@@ -70,15 +104,23 @@ export function createScreen() {
     permission_decision({ call, decision, by, reason }) {
       if (by === 'policy' && decision === 'allow' && call.name !== 'mcp_connect') return
       const title = call.name === 'mcp_connect' ? `connect ${call.input.server}` : call.name
+      requestOf(call.id).title = title
       const why = reason ? dim(` (${shorten(reason, 60)})`) : ''
       if (decision === 'ask') row(yellow('?'), title, yellow('asks for approval') + why)
       else if (decision === 'allow') row(green('✓'), title, green(`allowed by ${by}`) + why)
       else row(red('✗'), title, red(`denied by ${by}`) + why)
     },
+    approval_request: ({ call }) => requestOf(call.id).show(),
+    approval_resolved({ id, decision, by }) {
+      const title = requestOf(id).title
+      if (decision === 'allow') row(green('✓'), title, green(`allowed by ${by}`))
+      else row(red('✗'), title, red(`denied by ${by}`))
+    },
     tool_progress({ name, progress, total, message }) {
       const share = total ? `${progress}/${total}` : String(progress)
       const line = `${pad(toolTitle(name), 20)} ${share} ${message ?? ''}`
       if (!isTerminal) return print(`  · ${line}`)
+      if (held) return
       clearLive()
       process.stdout.write(`  ${dim(`⋯ ${shorten(line, 70)}`)}`)
       hasLiveLine = true
@@ -88,8 +130,9 @@ export function createScreen() {
       row(isError ? red('✗') : green('✓'), name, `${pad(duration(durationMs), 8)} ${dim(isError ? 'failed' : what)}`)
     },
     diagnostic: ({ level, code, message }) => print(`  ${yellow('!')} ${level} ${code}: ${message}`),
-    error: ({ error }) => print(`  ${red('✗')} ${error?.message ?? String(error)}`),
+    // A fatal one is thrown as well, and shown where it is caught.
+    error: ({ error, fatal }) => fatal || print(`  ${red('✗')} ${error?.message ?? String(error)}`),
   }
 
-  return { print, event: (event) => show[event.type]?.(event), clear: clearLive }
+  return { print, ask, event: (event) => show[event.type]?.(event), clear: clearLive }
 }
