@@ -82,7 +82,9 @@ function place(source, target) {
 export function build({ profile = 'fast' } = {}) {
   ensurePackages()
   ensureCargo()
-  run('cargo', ['build', '--locked', '-p', 'lite-agent-node', '--profile', profile])
+  // A release is what people run; every other build also has the faults that the test suite plants.
+  const features = profile === 'release' ? [] : ['--features', 'faults']
+  run('cargo', ['build', '--locked', '-p', 'lite-agent-node', '--profile', profile, ...features])
   const target = join(root, addonName())
   place(join(targetDirectory(), profile, libraryName()), target)
   return target

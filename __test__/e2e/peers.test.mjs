@@ -1,6 +1,7 @@
 // Servers that misbehave: each fault has a defined answer, soon, without remote text, and the agent stays usable.
-import { createLiteAgent, fakeProvider, McpError, policy } from '@lite-agent/sdk'
+import { AgentError, createLiteAgent, fakeProvider, McpError, policy, tool } from '@lite-agent/sdk'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { callsTurn, collect, createBench, groupMembers, resultsOf, textTurn, until } from '../servers/start.mjs'
 
 let bench
@@ -101,6 +102,7 @@ describe.each([
   ['http', 'no-id', 'MCP_PROTOCOL', 'ready'],
   ['http', 'array', 'MCP_PROTOCOL', 'ready'],
   ['http', '5-MiB', 'MCP_LIMIT', 'ready'],
+  ['http', 'changed', 'MCP_PROTOCOL', 'stale'],
   ['http', 'input-required', 'MCP_PROTOCOL', 'ready'],
 ])('a %s server with a call mode of %s', (kind, call, code, status) => {
   test(`gives one error result with ${code}, once`, async () => {
@@ -136,6 +138,60 @@ describe.each([
     expect(result.isError ?? false).toBe(false)
     expect(JSON.parse(result.content).content).toEqual([{ type: 'text', text: 'x' }])
   })
+})
+
+const diagnosticsOf = (events) => events.filter((event) => event.type === 'diagnostic')
+
+test('lines that are no messages are told of once', async () => {
+  const odd = bench.stdio('raw-stdio', { banner: true })
+  const call = ['mcp__odd__echo', { value: 'x' }]
+  const agent = createAgent([callsTurn(call, call), callsTurn(call), textTurn('end')], { odd: odd.config })
+  const told = diagnosticsOf(await collect(agent.run('go')))
+  expect(told).toMatchObject([
+    { level: 'warning', code: 'mcp_skipped_lines', message: expect.stringContaining('`odd`') },
+  ])
+})
+
+test('a tool with a forbidden header annotation is left out over HTTP, alone and by name', async () => {
+  const schema = { type: 'object', properties: { value: { type: 'number', 'x-mcp-header': 'Value' } } }
+  const odd = await bench.http('raw-http', { tool: { inputSchema: schema } })
+  const agent = createAgent([textTurn('end')], { odd: odd.config })
+  const told = diagnosticsOf(await collect(agent.run('go')))
+  expect(told).toMatchObject([{ code: 'mcp_tool_left_out', message: expect.stringContaining('echo') }])
+  expect(agent.mcp.list()).toMatchObject([{ name: 'odd', status: 'ready', toolNames: [] }])
+})
+
+test('a value that looks like a variable is used as it stands, with a warning that does not show it', async () => {
+  const odd = bench.stdio('raw-stdio')
+  odd.config.env = { ...odd.config.env, TOKEN: ['prefix-$', '{SECRET_NAME}'].join('') }
+  const agent = createAgent([textTurn('end')], { odd: odd.config })
+  const told = diagnosticsOf(await collect(agent.run('go')))
+  expect(told).toMatchObject([{ code: 'mcp_interpolation', message: expect.stringContaining('TOKEN') }])
+  expect(JSON.stringify(told)).not.toContain('SECRET_NAME')
+})
+
+test('a panic in Rust ends its run as INTERNAL; the process and the servers live', async () => {
+  const server = bench.stdio('official-stdio')
+  const agent = createLiteAgent({
+    workdir: bench.directory,
+    model: fakeProvider([
+      callsTurn(['plant_panic', {}], ['mcp__local__add', { a: 1, b: 1 }]),
+      callsTurn(['mcp__local__add', { a: 20, b: 22 }]),
+      textTurn('alive'),
+    ]),
+    permission: policy({}),
+    tools: [tool('plant_panic', 'Panics in Rust', z.object({}), () => 'not called')],
+    mcpServers: { local: server.config },
+  })
+  agents.push(agent)
+  const error = await agent.send('go').catch((caught) => caught)
+  expect(error).toBeInstanceOf(AgentError)
+  expect(error).toMatchObject({ name: 'AgentError', code: 'INTERNAL' })
+  expect(error.message).not.toContain('planted')
+  const events = await collect(agent.run('again'))
+  expect(JSON.parse(resultsOf(events)[0].content).content).toEqual([{ type: 'text', text: '42' }])
+  expect(events.at(-1).result.text).toBe('alive')
+  expect(server.pids().length).toBe(1)
 })
 
 test('a stale server refuses new runs until it is registered again', async () => {

@@ -41,6 +41,7 @@ export const wrongAnswers = {
   'not-found': ({ id }) => JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'Method not found' } }),
   'internal-error': ({ id }) =>
     JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32603, message: 'SECRET remote text' } }),
+  changed: ({ id }) => JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32020, message: 'SECRET remote text' } }),
   nan: ({ id }) => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":NaN}`,
   'wrong-id': (request) => JSON.stringify({ ...answer(request), id: 987654321 }),
   'string-id': (request) => JSON.stringify({ ...answer(request), id: String(request.id) }),

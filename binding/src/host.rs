@@ -179,6 +179,8 @@ impl ToolHandler for HostParts {
     }
 
     fn execute<'a>(&'a self, tool: usize, call: HostCall<'a>) -> BoxFuture<'a, Result<HostResult, HostError>> {
+        #[cfg(feature = "faults")]
+        assert_ne!(call.call.name, "plant_panic", "a fault planted by the test");
         let approval = call.approved.then_some("allow");
         let payload = json!({ "tool": tool, "call": call.call, "sessionId": call.session, "run": call.run, "approval": approval });
         Box::pin(self.0.ask("tool.execute", payload))

@@ -25,8 +25,9 @@ use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
 use crate::mcp::config::{ServerDeclaration, Source, TransportConfig, parse_server};
-use crate::mcp::registry::{ConnectAuthority, Registry, ServerStatus, busy};
+use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, ServerStatus, busy};
 use crate::pipeline::call::ToolCall;
+use crate::pipeline::event::CallEvent;
 use crate::pipeline::permission::{ApprovalHandler, CONNECT, HostPolicies, Permission};
 use crate::pipeline::tools::ToolHandler;
 
@@ -237,6 +238,14 @@ impl ConnectAuthority for Authority {
             let call = ToolCall { id: uuid::Uuid::new_v4().to_string(), name: CONNECT.into(), input: describe(server) };
             let decision = self.permission.decide(call, &self.session, &self.emitter).await;
             decision.map(|_permitted| ()).map_err(|denied| denied.reason)
+        })
+    }
+
+    fn warn(&self, warning: ConnectWarning) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let message = warning.to_string();
+            let event = CallEvent::Diagnostic { level: "warning", code: warning.code(), message: &message };
+            self.emitter.emit(event).await;
         })
     }
 }

@@ -18,10 +18,57 @@ use crate::base::code::ErrorCode;
 use crate::base::fault::Fault;
 use crate::base::limits::SERVERS;
 
-/// Says whether a server may be connected to; called once per server before its first byte or process.
+/// The one who asked for a server to be connected.
 pub trait ConnectAuthority: Send + Sync {
+    /// Says whether a server may be connected to; called once per server before its first byte or process.
     /// Resolves to the sentence of the denial when it may not.
     fn authorize<'a>(&'a self, server: &'a ServerDeclaration) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Hears what is odd about a server, yet no failure.
+    fn warn(&self, warning: ConnectWarning) -> BoxFuture<'_, ()>;
+}
+
+/// Something odd about a server that does not keep it from being used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectWarning {
+    /// A value looks as if somebody expected it to be replaced.
+    #[error("server `{server}`: the value at {path} holds `${{…}}`, which is used literally; nothing is interpolated")]
+    Interpolation {
+        /// The server.
+        server: ServerName,
+        /// Where in its declaration.
+        path: String,
+    },
+    /// A tool's `x-mcp-header` is forbidden, so the tool is left out.
+    #[error("server `{server}`: the tool {tool:?} is left out: {why}")]
+    ToolLeftOut {
+        /// The server.
+        server: ServerName,
+        /// The tool.
+        tool: String,
+        /// What is wrong with its annotation.
+        why: String,
+    },
+    /// The server writes something else than messages to its standard output.
+    #[error(
+        "server `{server}` writes lines to its standard output that are no messages; they are skipped. It should log to standard error"
+    )]
+    SkippedLines {
+        /// The server.
+        server: ServerName,
+    },
+}
+
+impl ConnectWarning {
+    /// The stable word in `diagnostic` events.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Interpolation { .. } => "mcp_interpolation",
+            Self::ToolLeftOut { .. } => "mcp_tool_left_out",
+            Self::SkippedLines { .. } => "mcp_skipped_lines",
+        }
+    }
 }
 
 /// A ready server.
@@ -182,7 +229,7 @@ impl Registry {
         cancel: CancellationToken,
     ) -> Result<(), Fault> {
         let results = match self.authorize_all(&batch, &*authority, &cancel).await {
-            Ok(()) => join_all(batch.iter().map(|declaration| self.connect(declaration, &cancel))).await,
+            Ok(()) => join_all(batch.iter().map(|declaration| self.connect(declaration, &*authority, &cancel))).await,
             Err(refusals) => refusals.into_iter().map(Err).collect(),
         };
         self.publish(&batch, results).await
@@ -253,12 +300,18 @@ impl Registry {
     async fn connect(
         &self,
         declaration: &Arc<ServerDeclaration>,
+        authority: &dyn ConnectAuthority,
         cancel: &CancellationToken,
     ) -> Result<ReadyServer, Fault> {
+        for path in declaration.looks_interpolated() {
+            authority.warn(ConnectWarning::Interpolation { server: declaration.name.clone(), path }).await;
+        }
         let options = ConnectionOptions { declaration, workdir: &self.workdir, cancel: cancel.clone() };
-        let connection = Arc::new(Connection::open(options).await.map_err(|error| named(&declaration.name, error))?);
-        match Self::discover_tools(declaration, &connection).await {
-            Ok(tools) => Ok(ReadyServer { declaration: Arc::clone(declaration), connection, tools }),
+        let connection = Connection::open(options).await.map_err(|error| named(&declaration.name, error))?;
+        match self.discover_tools(declaration, &connection, authority).await {
+            Ok(tools) => {
+                Ok(ReadyServer { declaration: Arc::clone(declaration), connection: Arc::new(connection), tools })
+            }
             Err(fault) => {
                 connection.close().await;
                 Err(fault)
@@ -267,13 +320,21 @@ impl Registry {
     }
 
     async fn discover_tools(
+        &self,
         declaration: &ServerDeclaration,
         connection: &Connection,
+        authority: &dyn ConnectAuthority,
     ) -> Result<Vec<Arc<CatalogTool>>, Fault> {
-        let listed = connection.list_tools().await.map_err(|error| named(&declaration.name, error))?.tools;
         let server = declaration.name.clone();
+        let listing = connection.list_tools().await.map_err(|error| named(&server, error))?;
+        for (tool, why) in listing.dropped {
+            authority.warn(ConnectWarning::ToolLeftOut { server: server.clone(), tool, why }).await;
+        }
+        if connection.take_skip_notice() {
+            authority.warn(ConnectWarning::SkippedLines { server: server.clone() }).await;
+        }
         // Compiling may take a while: never on a thread that moves bytes.
-        tokio::task::spawn_blocking(move || catalog::build(&server, listed))
+        tokio::task::spawn_blocking(move || catalog::build(&server, listing.tools))
             .await
             .map_err(|_| Fault::internal())?
             .map_err(|error| Fault::new(error.code(), error.to_string()))
@@ -306,7 +367,7 @@ impl Registry {
         }
         let work = async {
             authority.authorize(&declaration).await.map_err(|why| denied(&declaration.name, &why))?;
-            self.connect(&declaration, &self.closing).await
+            self.connect(&declaration, authority, &self.closing).await
         };
         let ready = tokio::select! {
             ready = work => ready?,

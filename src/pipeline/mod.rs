@@ -25,7 +25,7 @@ use crate::base::emitter::Emitter;
 use crate::base::limits::{HOST_DEADLINE, PROJECTION_BYTES, VALIDATION_DEADLINE};
 use crate::mcp::catalog::CatalogTool;
 use crate::mcp::connection::{CallRequest, Progress};
-use crate::mcp::registry::ReadyServer;
+use crate::mcp::registry::{ConnectWarning, ReadyServer};
 use crate::schema::{CompiledSchema, describe};
 
 /// What came of a call: text for the model.
@@ -191,6 +191,13 @@ impl Pipeline {
                 }
             }
         };
+        if server.connection.take_skip_notice() {
+            let warning = ConnectWarning::SkippedLines { server: server.declaration.name.clone() };
+            let message = warning.to_string();
+            self.emitter
+                .emit(CallEvent::Diagnostic { level: "warning", code: warning.code(), message: &message })
+                .await;
+        }
         // All progress the server sent comes before its result.
         while let Ok(progress) = told.try_recv() {
             self.tell(call, &progress).await;

@@ -8,6 +8,7 @@ mod listing;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ use super::config::{ServerDeclaration, TransportConfig};
 use super::transport::stdio::StdioLink;
 use super::transport::{Context, Wire, http, mirrored, stdio};
 use crate::base::task;
+
+/// `HeaderMismatch`: the server's tools want other headers than the catalog said.
+const HEADER_MISMATCH: i64 = -32020;
 
 /// What a connection is made from.
 #[derive(Debug)]
@@ -64,6 +68,8 @@ pub struct Connection {
     process: Option<Arc<StdioLink>>,
     peer: Peer<RoleClient>,
     has_tools: bool,
+    changed: AtomicBool,
+    told_skipped: AtomicBool,
     service: Mutex<Option<RunningService<RoleClient, ClientConfig>>>,
 }
 
@@ -132,7 +138,16 @@ impl Connection {
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let has_tools = peer.peer_info().is_some_and(|server| server.capabilities.tools.is_some());
         let service = Mutex::new(Some(service));
-        Ok(Self { timeout: declaration.timeout, wire, process, peer, has_tools, service })
+        Ok(Self {
+            timeout: declaration.timeout,
+            wire,
+            process,
+            peer,
+            has_tools,
+            changed: AtomicBool::new(false),
+            told_skipped: AtomicBool::new(false),
+            service,
+        })
     }
 
     /// Reads the whole catalog, within the limits and the declared time.
@@ -158,7 +173,11 @@ impl Connection {
         };
         let params = CallToolRequestParams::new(request.tool.to_owned()).with_arguments(request.arguments);
         let message = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let result = self.exchange(message, headers, request.progress, Some(&request.cancel)).await?;
+        let result = self.exchange(message, headers, request.progress, Some(&request.cancel)).await;
+        if matches!(result, Err(CallError::Refused { code: HEADER_MISMATCH })) {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+        let result = result?;
         complete(&result)?;
         Ok(result)
     }
@@ -202,16 +221,16 @@ impl Connection {
         }
     }
 
-    /// Why the connection is over; `None` while it lives.
+    /// Why the connection serves no new call; `None` while it does.
     #[must_use]
     pub fn ended(&self) -> Option<ConnectError> {
-        self.wire.ended()
+        let changed = || self.changed.load(Ordering::Relaxed).then_some(ConnectError::Changed);
+        self.wire.ended().or_else(changed)
     }
 
-    /// How many lines of a stdio server's output were not messages.
-    #[must_use]
-    pub fn skipped_lines(&self) -> u64 {
-        self.wire.skipped()
+    /// Whether a stdio server wrote lines that are no messages; said once.
+    pub fn take_skip_notice(&self) -> bool {
+        self.wire.skipped() > 0 && !self.told_skipped.swap(true, Ordering::Relaxed)
     }
 
     /// Ends everything the connection holds. Running calls fail at once.

@@ -82,6 +82,9 @@ pub enum ConnectError {
         /// The limit.
         limit: usize,
     },
+    /// The server expects other headers than its catalog asked for (-32020).
+    #[error("the server's tools have changed since they were listed")]
+    Changed,
     /// The caller gave up.
     #[error("connecting was cancelled")]
     Cancelled,
@@ -109,6 +112,7 @@ impl ConnectError {
             Self::Schema { .. } => ErrorCode::McpSchema,
             Self::Limit { .. } => ErrorCode::McpLimit,
             Self::Cancelled => ErrorCode::Aborted,
+            Self::Changed => ErrorCode::McpStale,
             Self::Closed => ErrorCode::McpClosed,
         }
     }
@@ -125,16 +129,16 @@ pub enum CallError {
         code: i64,
     },
     /// The deadline passed.
-    #[error("the call timed out after {} ms; its outcome is unknown", after.as_millis())]
+    #[error("the call timed out after {} ms", after.as_millis())]
     Timeout {
         /// The deadline.
         after: Duration,
     },
     /// The caller gave up.
-    #[error("the call was cancelled; its outcome is unknown")]
+    #[error("the call was cancelled")]
     Cancelled,
     /// The answer is not one.
-    #[error("the server broke the protocol: {what}; the outcome of the call is unknown")]
+    #[error("the server broke the protocol: {what}")]
     Protocol {
         /// What was wrong.
         what: &'static str,
