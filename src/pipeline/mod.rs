@@ -259,15 +259,27 @@ enum Which {
     Output,
 }
 
-/// Validates a value on a thread that may block, for two seconds at most.
-async fn check(tool: Arc<CatalogTool>, which: Which, value: Value) -> Result<(Value, Result<(), String>), Refusal> {
+impl Which {
+    const fn of(self, tool: &CatalogTool) -> Option<&CompiledSchema> {
+        match self {
+            Self::Input => Some(&tool.input),
+            Self::Output => tool.output.as_ref(),
+        }
+    }
+}
+
+type Checked = (Value, Result<(), String>);
+
+/// Validates a value: at once when that is quick, else on a thread that may block, for two seconds at most.
+async fn check(tool: Arc<CatalogTool>, which: Which, value: Value) -> Result<Checked, Refusal> {
+    let judge = |schema: &CompiledSchema, value: &Value| schema.validate(value).map_err(|found| describe(&found));
+    let Some(schema) = which.of(&tool) else { return Ok((value, Ok(()))) };
+    if schema.is_quick(&value) {
+        let verdict = judge(schema, &value);
+        return Ok((value, verdict));
+    }
     let work = tokio::task::spawn_blocking(move || {
-        let schema: Option<&CompiledSchema> = match which {
-            Which::Input => Some(&tool.input),
-            Which::Output => tool.output.as_ref(),
-        };
-        let verdict =
-            schema.map_or(Ok(()), |schema| schema.validate(&value)).map_err(|violations| describe(&violations));
+        let verdict = which.of(&tool).map_or(Ok(()), |schema| judge(schema, &value));
         (value, verdict)
     });
     match tokio::time::timeout(VALIDATION_DEADLINE, work).await {

@@ -22,6 +22,9 @@ const DEEP_STACK: usize = 256 * 1024 * 1024;
 const EXPLAINED_STEPS: usize = 100_000;
 /// A schema with more parts than this is built on the deep stack.
 const SHALLOW_SCHEMAS: usize = 128;
+/// Up to so many subschemas, and values of so many parts, a check takes microseconds.
+const QUICK_SCHEMAS: usize = 1024;
+const QUICK_WEIGHT: usize = 512;
 /// A value whose depth times the schema's longest chain is above this is checked there.
 const SHALLOW_FRAMES: usize = 256;
 
@@ -155,6 +158,17 @@ impl CompiledSchema {
         Ok(Self { schema: schema.clone(), draft, validator, survey })
     }
 
+    /// Whether checking `value` is a matter of microseconds, so that a thread of its own costs more than the check.
+    #[must_use]
+    pub fn is_quick(&self, value: &Value) -> bool {
+        let is_plain = !self.survey.refers && self.survey.schemas <= QUICK_SCHEMAS;
+        is_plain && weigh(value, QUICK_WEIGHT).is_some() && self.fits_stack(nesting(value))
+    }
+
+    fn fits_stack(&self, depth: usize) -> bool {
+        (depth + 1) * self.survey.chain <= SHALLOW_FRAMES
+    }
+
     /// Checks `value`. Runs to its end once started, so give it a thread that may block.
     ///
     /// # Errors
@@ -165,11 +179,11 @@ impl CompiledSchema {
             return Err(vec![Violation::whole(format!("JSON nesting is above {MAX_JSON_NESTING}"))]);
         }
         let check = || self.check(value);
-        if (depth + 1) * self.survey.chain > SHALLOW_FRAMES {
+        if self.fits_stack(depth) {
+            check()
+        } else {
             let failed = || Err(vec![Violation::whole("the value could not be checked".to_owned())]);
             on_deep_stack(check).unwrap_or_else(failed)
-        } else {
-            check()
         }
     }
 
@@ -192,6 +206,19 @@ impl CompiledSchema {
             return Err(vec![Violation::whole("the value breaks the schema".to_owned())]);
         }
         Err(violations)
+    }
+}
+
+/// What is left of `budget` after counting the parts of a value and, by the kilobyte, its text; `None` when it is too small.
+fn weigh(value: &Value, budget: usize) -> Option<usize> {
+    let budget = budget.checked_sub(1)?;
+    match value {
+        Value::String(text) => budget.checked_sub(text.len() / 1024),
+        Value::Array(items) => items.iter().try_fold(budget, |left, item| weigh(item, left)),
+        Value::Object(members) => {
+            members.iter().try_fold(budget, |left, (name, member)| weigh(member, left.checked_sub(name.len() / 1024)?))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(budget),
     }
 }
 
