@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::base::code::ErrorCode;
+use crate::base::env;
 use crate::base::fault::Fault;
-use crate::mcp::config::{ServerDeclaration, Source, parse_servers};
+use crate::mcp::config::{AllowedTransports, Files, ServerDeclaration, Sources};
 use crate::pipeline::permission::CONNECT;
 use crate::pipeline::policy::{CompiledPolicy, PolicySpec};
 use crate::pipeline::tools::{ToolSpec, Visibility};
@@ -26,6 +27,10 @@ pub struct AgentConfig {
     model_id: String,
     model_name: Option<String>,
     mcp_servers: Option<serde_json::Value>,
+    #[serde(default)]
+    strict_mcp_config: bool,
+    #[serde(default)]
+    mcp_transports: AllowedTransports,
     #[serde(default)]
     tools: Vec<HostTool>,
     permission: Option<PolicySpec>,
@@ -53,6 +58,8 @@ pub struct ResolvedConfig {
     pub model: Arc<str>,
     /// Declared servers.
     pub servers: Vec<ServerDeclaration>,
+    /// The transports that servers may use, whatever their source.
+    pub transports: AllowedTransports,
     /// The host's tools.
     pub tools: Vec<ToolSpec>,
     /// The policy; `None` is the default one.
@@ -94,16 +101,17 @@ impl AgentConfig {
         if max_turns == 0 || max_parallel_tools == 0 {
             return Err(invalid("`maxTurns` and `maxParallelTools` are at least 1".to_owned()));
         }
-        let servers = match &config.mcp_servers {
-            Some(servers) => parse_servers(servers, Source::Constructor)
-                .map_err(|error| Fault::new(error.code(), error.to_string()))?,
-            None => Vec::new(),
-        };
+        let home = config.home.or_else(env::default_home);
+        let files =
+            if config.strict_mcp_config { Files::Ignored } else { Files::Read { home, workdir: &config.workdir } };
+        let sources = Sources { files, constructor: config.mcp_servers.as_ref(), transports: &config.mcp_transports };
+        let servers = sources.resolve().map_err(|error| Fault::new(error.code(), error.to_string()))?;
         let policy = config.permission.map(CompiledPolicy::compile).transpose();
         Ok(ResolvedConfig {
             workdir: config.workdir,
             model: config.model_name.unwrap_or(config.model_id).into(),
             servers,
+            transports: config.mcp_transports,
             tools: check_tools(config.tools)?,
             policy: policy.map_err(|error| invalid(format!("`permission`: {error}")))?,
             has_approval: config.has_approval,

@@ -168,6 +168,7 @@ impl Agent {
     /// See [`Registry::register`]; `MCP_BUSY` while a run is active.
     pub async fn register(self: &Arc<Self>, name: &str, declaration: &serde_json::Value) -> Result<(), Fault> {
         let declaration = parse_server(name, declaration, Source::Instance)
+            .and_then(|declaration| self.config.transports.check(declaration))
             .map_err(|error| Fault::new(error.code(), error.to_string()))?;
         self.refuse_while_running()?;
         let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));

@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The directory of this package in a home and in a project.
+pub const DOT_DIRECTORY: &str = ".lite-agent";
+
 /// The variables a stdio server inherits when they are set.
 #[cfg(unix)]
 const INHERITED: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
@@ -40,6 +43,16 @@ pub fn passes_server_stderr() -> bool {
 #[must_use]
 pub fn extra_ca_certs() -> Option<PathBuf> {
     read("NODE_EXTRA_CA_CERTS").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The global directory of a host that names none: `$LITE_AGENT_HOME`, or `.lite-agent` in the user's home.
+#[must_use]
+pub fn default_home() -> Option<PathBuf> {
+    let named = read("LITE_AGENT_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    named.or_else(|| {
+        let user = std::env::home_dir().filter(|home| !home.as_os_str().is_empty())?;
+        Some(user.join(DOT_DIRECTORY))
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the place that reads the environment")]

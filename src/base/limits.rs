@@ -10,6 +10,8 @@ pub const JSON_DEPTH: usize = 128;
 pub const CATALOG_PAGES: usize = 16;
 /// Most tools of one server.
 pub const CATALOG_TOOLS: usize = 128;
+/// Largest configuration file, in bytes.
+pub const CONFIG_FILE_BYTES: usize = 256 * 1024;
 /// Largest catalog of one server, in bytes.
 pub const CATALOG_BYTES: usize = 512 * 1024;
 /// Longest progress message, in characters.

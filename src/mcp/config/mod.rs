@@ -1,10 +1,14 @@
 //! Declared servers: what a caller or a file says about each, checked and normalised.
 //!
-//! Owns the shape of a declaration. [`validate`] reads the fields, [`http`] the URL and the headers,
-//! [`problem`] collects what is wrong. Leaves files and merging to the registry. No message quotes a
-//! value.
+//! Owns the shape of a declaration and where declarations come from. [`merge`] is the whole way: it takes the
+//! sources in their order. [`file`] reads one `mcps.json`, with [`places`] for lines and columns; [`validate`]
+//! reads the fields of one declaration, [`http`] the URL and the headers; [`problem`] collects what is wrong.
+//! No message quotes a value.
 
+mod file;
 mod http;
+mod merge;
+mod places;
 mod problem;
 mod validate;
 
@@ -13,12 +17,11 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use self::problem::{ConfigError, Problem};
+pub use self::merge::{AllowedTransports, Files, Sources, TransportKind};
+pub use self::problem::{ConfigError, FilePlace, Position, Problem};
 pub use self::validate::{parse_server, parse_servers};
 use crate::base::{code::ErrorCode, secret::Secret};
 
-/// At most this many servers.
-pub const MAX_SERVERS: usize = 32;
 /// At most this many arguments for one server.
 pub const MAX_ARGS: usize = 256;
 /// The longest deadline, in milliseconds.
@@ -179,5 +182,7 @@ impl fmt::Debug for TransportConfig {
     }
 }
 
+#[cfg(test)]
+mod file_tests;
 #[cfg(test)]
 mod tests;

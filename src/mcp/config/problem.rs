@@ -2,7 +2,41 @@
 
 use std::fmt;
 
+use super::Source;
 use crate::base::code::ErrorCode;
+
+/// A place in a text: lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+impl Position {
+    /// The first character.
+    pub(super) const START: Self = Self { line: 1, column: 1 };
+}
+
+/// A place in an `mcps.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// Which file: the source it stands for.
+    pub role: Source,
+    /// Where in it, when the problem is not the file itself.
+    pub position: Option<Position>,
+}
+
+impl fmt::Display for FilePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} mcps.json", self.role)?;
+        match self.position {
+            Some(Position { line, column }) => write!(f, ", line {line}, column {column}"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// One thing that is wrong with a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,21 +45,34 @@ pub struct Problem {
     pub code: ErrorCode,
     /// The server it is about, as written; empty when it is about all of them.
     pub server: String,
-    /// The place as a JSON pointer from the declaration of the server (`/args/3`).
+    /// The place as a JSON pointer: from the declaration of the server (`/args/3`), in a file from its root.
     pub path: String,
     /// What is wrong and what is right.
     pub message: String,
+    /// The file it is in, if it is in one.
+    pub file: Option<FilePlace>,
 }
 
 impl Problem {
     pub(super) fn new(code: ErrorCode, server: &str, path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, server: server.to_owned(), path: path.into(), message: message.into() }
+        Self { code, server: server.to_owned(), path: path.into(), message: message.into(), file: None }
+    }
+
+    /// The same problem, found in a file; `path` is its JSON pointer from the root.
+    pub(super) fn placed(self, role: Source, position: Option<Position>, path: String) -> Self {
+        Self { path, file: Some(FilePlace { role, position }), ..self }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.server.is_empty() {
+        if let Some(file) = &self.file {
+            write!(f, "{file}")?;
+            if !self.path.is_empty() {
+                write!(f, ", at {}", self.path)?;
+            }
+            f.write_str(": ")?;
+        } else if !self.server.is_empty() {
             write!(f, "server {:?}", short(&self.server))?;
             if !self.path.is_empty() {
                 write!(f, " at {}", self.path)?;

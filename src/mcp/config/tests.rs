@@ -135,8 +135,12 @@ fn limits_are_told_with_their_value() {
     assert_refused(json!({ "command": "x", "args": args }), ErrorCode::McpLimit, &["257", "256"]);
     assert!(parse_server("docs", &json!({ "command": "x", "args": args[..256] }), Source::Global).is_ok());
     let many = |n: usize| Value::Object((0..n).map(|i| (format!("s{i}"), json!({ "command": "x" }))).collect());
-    assert_eq!(parse_servers(&many(32), Source::Global).unwrap().len(), 32);
-    let error = parse_servers(&many(33), Source::Global).unwrap_err();
+    let (fits, too_many) = (many(32), many(33));
+    let transports = AllowedTransports::default();
+    let resolved =
+        |servers| Sources { files: Files::Ignored, constructor: Some(servers), transports: &transports }.resolve();
+    assert_eq!(resolved(&fits).unwrap().len(), 32);
+    let error = resolved(&too_many).unwrap_err();
     assert_eq!(error.code(), ErrorCode::McpLimit);
     assert!(error.to_string().contains("32"));
 }
@@ -214,7 +218,7 @@ fn headers_are_valid_and_not_reserved() {
 fn every_bad_entry_is_told_at_once() {
     let value = json!({ "good": { "command": "x" }, "one": { "url": "https://s3cr3t" }, "b__d": { "command": 5, "args": [1, 2] } });
 
-    let error = parse_servers(&value, Source::Constructor).unwrap_err();
+    let error = parse_servers(&value, Source::Constructor, &AllowedTransports::default()).unwrap_err();
 
     let places: Vec<_> = error.problems().iter().map(|p| (p.code, p.server.as_str(), p.path.as_str())).collect();
     assert_eq!(
@@ -229,7 +233,10 @@ fn every_bad_entry_is_told_at_once() {
     );
     assert_eq!(error.code(), ErrorCode::McpTransport);
     assert!(error.to_string().contains("server \"one\"") && error.to_string().contains("server \"b__d\" at /args/1"));
-    assert_eq!(parse_servers(&json!([]), Source::Global).unwrap_err().code(), ErrorCode::ConfigInvalid);
+    assert_eq!(
+        parse_servers(&json!([]), Source::Global, &AllowedTransports::default()).unwrap_err().code(),
+        ErrorCode::ConfigInvalid
+    );
 }
 
 #[test]

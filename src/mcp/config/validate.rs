@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    DEFAULT_TIMEOUT, MAX_ARGS, MAX_SERVERS, MAX_TIMEOUT_MS, ServerDeclaration, ServerName, Source, TransportConfig,
+    AllowedTransports, DEFAULT_TIMEOUT, MAX_ARGS, MAX_TIMEOUT_MS, ServerDeclaration, ServerName, Source,
+    TransportConfig,
     http::{headers, url},
     problem::{ConfigError, Problem, escaped, short},
 };
@@ -15,24 +16,23 @@ const STDIO_KEYS: &[&str] = &["type", "command", "args", "env", "timeoutMs"];
 const HTTP_KEYS: &[&str] = &["type", "url", "headers", "timeoutMs"];
 const ALL_KEYS: &[&str] = &["type", "command", "args", "env", "url", "headers", "timeoutMs"];
 
-/// Reads all servers of one source: an object of declarations by name.
+/// Reads the servers of one source: an object of declarations by name.
 ///
 /// # Errors
 /// Tells everything that is wrong at once.
-pub fn parse_servers(value: &Value, source: Source) -> Result<Vec<ServerDeclaration>, ConfigError> {
-    let about_all = |code, message: String| Problem::new(code, "", "", message);
+pub fn parse_servers(
+    value: &Value,
+    source: Source,
+    transports: &AllowedTransports,
+) -> Result<Vec<ServerDeclaration>, ConfigError> {
     let Some(servers) = value.as_object() else {
-        let message = "mcpServers must be an object of declarations by server name".to_owned();
-        return Err(about_all(ErrorCode::ConfigInvalid, message).into());
+        let message = "mcpServers must be an object of declarations by server name";
+        return Err(Problem::new(ErrorCode::ConfigInvalid, "", "", message).into());
     };
     let mut problems = Vec::new();
-    if servers.len() > MAX_SERVERS {
-        let message = format!("mcpServers has {} servers, at most {MAX_SERVERS} are allowed", servers.len());
-        problems.push(about_all(ErrorCode::McpLimit, message));
-    }
     let mut declarations = Vec::new();
     for (name, value) in servers {
-        match parse_server(name, value, source) {
+        match parse_server(name, value, source).and_then(|server| transports.check(server)) {
             Ok(declaration) => declarations.push(declaration),
             Err(error) => problems.extend_from_slice(error.problems()),
         }
