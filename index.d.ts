@@ -378,9 +378,12 @@ export interface LiteAgentConfig {
   model: ModelProvider
   /** The model id in requests; `model.id` unless set. */
   modelName?: string
+  /** Added to those in `<home>/mcps.json` and `<workdir>/.lite-agent/mcps.json`. */
   mcpServers?: Record<string, McpServerConfig>
-  /** Ignores both `mcps.json` files; `true` is the only value supported so far. */
-  strictMcpConfig?: true
+  /** `true` ignores the `mcps.json` of the home and of the project. */
+  strictMcpConfig?: boolean
+  /** When set, a server with any other transport is refused, whatever declares it. */
+  mcpTransports?: ('stdio' | 'http')[]
   /** Unless set: host `tools` are allowed; `mcp_connect` and every `mcp__*` tool ask. */
   permission?: PermissionPolicy
   /** Without it, a call that a policy asks about is denied. */
@@ -449,9 +452,12 @@ export interface LiteAgent {
 }
 
 /**
- * Makes an agent. Checks the configuration and starts nothing: no process, no connection.
- * @throws {ConfigError} `CONFIG_INVALID` on an unknown, ill-typed or not yet supported field.
- * @throws {McpError} on a bad server declaration.
+ * Makes an agent. Checks the configuration, reads both `mcps.json` files once, and starts nothing: no
+ * process, no connection.
+ * @throws {ConfigError} `CONFIG_INVALID` on an unknown, ill-typed or not yet supported field, and on
+ * an `mcps.json` that is broken.
+ * @throws {McpError} on a bad server declaration; `MCP_CONFLICT` when one name is declared twice with
+ * different content, `MCP_TRANSPORT` when `mcpTransports` does not allow its transport.
  * @throws {AgentError} when the native addon cannot be loaded.
  */
 export declare function createLiteAgent(config: LiteAgentConfig): LiteAgent

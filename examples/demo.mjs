@@ -110,6 +110,7 @@ async function main() {
   const agent = createLiteAgent({
     workdir: scratch,
     home: join(scratch, 'home'),
+    strictMcpConfig: true,
     model: scriptedModel,
     mcpServers: {
       shelf: { command: process.execPath, args: [serverFile('shelf-stdio'), logs.shelf] },

@@ -15,6 +15,7 @@ const SUPPORTED = [
   'modelName',
   'mcpServers',
   'strictMcpConfig',
+  'mcpTransports',
   'permission',
   'onApproval',
   'tools',
@@ -28,7 +29,6 @@ const SUPPORTED = [
 ]
 
 const NOT_YET = [
-  'mcpTransports',
   'mcpOAuth',
   'mcpProtocols',
   'permissionMode',
@@ -66,7 +66,9 @@ const NOT_YET = [
 ]
 
 /** Fields that have one supported value so far. */
-const FIXED = { strictMcpConfig: true, sessions: false, agents: false }
+const FIXED = { sessions: false, agents: false }
+
+const TRANSPORTS = ['stdio', 'http']
 
 const ROLES = ['system', 'user', 'assistant', 'tool']
 
@@ -102,6 +104,8 @@ function readConfig(config) {
     modelId: model.id,
     modelName: text(given.modelName, 'modelName'),
     mcpServers: servers(given.mcpServers),
+    strictMcpConfig: flag(given.strictMcpConfig, 'strictMcpConfig'),
+    mcpTransports: transports(given.mcpTransports),
     tools: tools.map(declare),
     permission: config.permission === undefined ? undefined : toSpec(config.permission, policies),
     hasApproval: approval !== undefined,
@@ -177,6 +181,26 @@ function count(value, key) {
  */
 function names(value, key) {
   return value === undefined ? undefined : stringList(value, `"${key}"`)
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} key
+ */
+function flag(value, key) {
+  if (value !== undefined && typeof value !== 'boolean') {
+    throw new ConfigError(`"${key}" must be a boolean, not ${kindOf(value)}`)
+  }
+  return value
+}
+
+/** @param {unknown} value */
+function transports(value) {
+  const kinds = names(value, 'mcpTransports')
+  if (kinds?.some((kind) => !TRANSPORTS.includes(kind))) {
+    throw new ConfigError('"mcpTransports" may hold "stdio" and "http" only')
+  }
+  return kinds
 }
 
 /** @param {unknown} value */

@@ -8,7 +8,13 @@ const bench = createBench()
 test.after.always(() => bench.dispose())
 
 const agentWith = (turns, config) =>
-  createLiteAgent({ workdir: bench.directory, model: fakeProvider(turns), permission: policy({}), ...config })
+  createLiteAgent({
+    workdir: bench.directory,
+    home: bench.directory,
+    model: fakeProvider(turns),
+    permission: policy({}),
+    ...config,
+  })
 
 test('a stdio and an HTTP server answer in one turn', async (t) => {
   const local = bench.stdio('official-stdio')

@@ -16,7 +16,13 @@ afterEach(async () => {
 })
 
 function createAgent(model, config = {}) {
-  const agent = createLiteAgent({ workdir: bench.directory, model, permission: policy({}), ...config })
+  const agent = createLiteAgent({
+    workdir: bench.directory,
+    home: bench.directory,
+    model,
+    permission: policy({}),
+    ...config,
+  })
   agents.push(agent)
   return agent
 }

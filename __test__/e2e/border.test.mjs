@@ -100,7 +100,11 @@ test('a worker thread that is terminated with calls in flight leaves no process 
   await until(() => groupMembers(pid).length === 0, { what: 'the group has ended' })
   await until(() => web.entries().some((entry) => entry.cancelled === 'slow'), { what: 'the HTTP call is cancelled' })
 
-  const agent = esm.createLiteAgent({ workdir: bench.directory, model: esm.fakeProvider([textTurn('alive')]) })
+  const agent = esm.createLiteAgent({
+    workdir: bench.directory,
+    home: bench.directory,
+    model: esm.fakeProvider([textTurn('alive')]),
+  })
   expect((await agent.send('go')).text).toBe('alive')
   await agent.close()
 })
@@ -110,6 +114,7 @@ test('many agents in one process do not know each other', async () => {
   const agents = servers.map((server, index) =>
     esm.createLiteAgent({
       workdir: bench.directory,
+      home: bench.directory,
       model: esm.fakeProvider([callsTurn(['mcp__local__add', { a: index, b: 100 }]), textTurn(`agent ${index}`)]),
       mcpServers: { local: server.config },
       permission: esm.policy({}),

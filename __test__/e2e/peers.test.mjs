@@ -18,6 +18,7 @@ afterEach(async () => {
 function createAgent(turns, mcpServers) {
   const agent = createLiteAgent({
     workdir: bench.directory,
+    home: bench.directory,
     model: fakeProvider(turns),
     permission: policy({}),
     mcpServers,
@@ -174,6 +175,7 @@ test('a panic in Rust ends its run as INTERNAL; the process and the servers live
   const server = bench.stdio('official-stdio')
   const agent = createLiteAgent({
     workdir: bench.directory,
+    home: bench.directory,
     model: fakeProvider([
       callsTurn(['plant_panic', {}], ['mcp__local__add', { a: 1, b: 1 }]),
       callsTurn(['mcp__local__add', { a: 20, b: 22 }]),

@@ -75,7 +75,8 @@ const agent: LiteAgent = createLiteAgent({
   workdir: '.',
   model,
   tools: [add, written],
-  strictMcpConfig: true,
+  strictMcpConfig: false,
+  mcpTransports: ['stdio', 'http'],
   sessions: false,
   agents: false,
   mcpServers: {
@@ -103,6 +104,8 @@ const agent: LiteAgent = createLiteAgent({
 createLiteAgent({ workdir: '.' })
 // @ts-expect-error http servers have no command
 createLiteAgent({ workdir: '.', model, mcpServers: { a: { type: 'http', command: 'node' } } })
+// @ts-expect-error there are two transports
+createLiteAgent({ workdir: '.', model, mcpTransports: ['sse'] })
 // @ts-expect-error transcripts are not supported yet
 createLiteAgent({ workdir: '.', model, sessions: true })
 // @ts-expect-error a strict policy's default is fixed

@@ -5,6 +5,7 @@ const [mode, declaration] = process.argv.slice(2)
 const turn = { message: { role: 'assistant', content: [{ type: 'text', text: 'hi' }] } }
 const agent = createLiteAgent({
   workdir: process.cwd(),
+  strictMcpConfig: true,
   model: fakeProvider([turn]),
   mcpServers: declaration ? JSON.parse(declaration) : {},
   onApproval: { request: async () => 'allow' },

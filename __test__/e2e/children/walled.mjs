@@ -24,6 +24,7 @@ const { createLiteAgent, fakeProvider, policy } = await import('@lite-agent/sdk'
 const calls = JSON.parse(process.argv[3])
 const agent = createLiteAgent({
   workdir: process.cwd(),
+  strictMcpConfig: true,
   model: fakeProvider([
     {
       message: {

@@ -11,6 +11,7 @@ const content = workerData.calls.map(([name, input], index) => ({
 }))
 const agent = createLiteAgent({
   workdir: workerData.workdir,
+  strictMcpConfig: true,
   model: fakeProvider([{ message: { role: 'assistant', content } }]),
   mcpServers: workerData.mcpServers,
   permission: policy({}),
