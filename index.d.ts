@@ -152,6 +152,8 @@ export interface ToolContext {
   call: ToolCall
   /** Set when a person was asked and allowed the call. */
   approval?: 'allow'
+  /** The agent's sandbox, for a tool that starts processes itself. */
+  sandbox?: Sandbox
   /**
    * Sends an event of the tool's own to the run's events.
    * @throws {ToolError} when it has no string `type` or is not JSON.
@@ -312,6 +314,23 @@ export interface EventError {
   message: string
 }
 
+/**
+ * Runs commands in confinement. The commands of stdio servers go through it, each after its `mcp_connect` was
+ * allowed. When it fails, the server is not started.
+ */
+export interface Sandbox {
+  id: string
+  /**
+   * Turns a shell command into the one that runs it confined; `/bin/sh -c` runs the answer in `cwd`, which is
+   * `workdir`. Has 10 s.
+   */
+  wrap(command: string, options: { cwd: string }): string | Promise<string>
+  /** Called once before the first command; again with the next one when it failed. Has 10 s. */
+  initialize?(): void | Promise<void>
+  /** Called by `close()` after the last process ended, if `initialize` succeeded. Has 10 s. */
+  dispose?(): void | Promise<void>
+}
+
 /** What happens in a run. A tool's own events, sent with `ctx.emit`, arrive beside these. */
 export type AgentEvent = { agentId?: string } & (
   | { type: 'turn_start'; turn: number }
@@ -386,6 +405,10 @@ export interface LiteAgentConfig {
   mcpTransports?: ('stdio' | 'http')[]
   /** Unless set: host `tools` are allowed; `mcp_connect` and every `mcp__*` tool ask. */
   permission?: PermissionPolicy
+  /** Confines the processes of stdio servers. */
+  sandbox?: Sandbox
+  /** Refuses a configuration without `sandbox`. Default false. */
+  requireSandbox?: boolean
   /** Without it, a call that a policy asks about is denied. */
   onApproval?: ApprovalHandler
   tools?: Tool[]

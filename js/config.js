@@ -1,6 +1,6 @@
 // The fields of the configuration and of a run, checked; what they mean is the native core's.
 
-/** @import { ApprovalHandler, LiteAgentConfig, Message, RunOptions } from '../index.js' */
+/** @import { ApprovalHandler, LiteAgentConfig, Message, RunOptions, Sandbox } from '../index.js' */
 /** @import { RegisteredPolicy } from './permissions.js' */
 
 const { ConfigError } = require('./errors.js')
@@ -21,6 +21,8 @@ const SUPPORTED = [
   'tools',
   'allowedTools',
   'disallowedTools',
+  'sandbox',
+  'requireSandbox',
   'sessions',
   'system',
   'maxTurns',
@@ -34,8 +36,6 @@ const NOT_YET = [
   'permissionMode',
   'permissionAudit',
   'redact',
-  'sandbox',
-  'requireSandbox',
   'onAskUser',
   'storage',
   'maxTokens',
@@ -95,6 +95,10 @@ function readConfig(config) {
   const tools = given.tools === undefined ? [] : given.tools
   if (!Array.isArray(tools)) throw new ConfigError(`"tools" must be an array, not ${kindOf(tools)}`)
   const approval = readApproval(given.onApproval)
+  const sandbox = readSandbox(given.sandbox)
+  if (flag(given.requireSandbox, 'requireSandbox') && !sandbox) {
+    throw new ConfigError('"requireSandbox" is true and there is no "sandbox"')
+  }
   /** @type {RegisteredPolicy[]} */
   const policies = []
   if (given.permission !== undefined) requirePolicy(given.permission, '"permission"')
@@ -109,13 +113,14 @@ function readConfig(config) {
     tools: tools.map(declare),
     permission: config.permission === undefined ? undefined : toSpec(config.permission, policies),
     hasApproval: approval !== undefined,
+    hasSandbox: sandbox !== undefined,
     system: given.system === '' ? '' : text(given.system, 'system'),
     maxTurns: count(given.maxTurns, 'maxTurns'),
     maxParallelTools: count(given.maxParallelTools, 'maxParallelTools'),
     allowedTools: names(given.allowedTools, 'allowedTools'),
     disallowedTools: names(given.disallowedTools, 'disallowedTools'),
   }
-  return { native: encodeJson(native), parts: { model, tools: [...tools], approval, policies } }
+  return { native: encodeJson(native), parts: { model, tools: [...tools], approval, sandbox, policies } }
 }
 
 /** @param {unknown} model */
@@ -141,6 +146,23 @@ function readApproval(approval) {
     throw new ConfigError('"onApproval" must be an object with a request function')
   }
   return handler
+}
+
+/**
+ * @param {unknown} value
+ * @returns {Sandbox | undefined}
+ */
+function readSandbox(value) {
+  if (value === undefined) return undefined
+  const sandbox = /** @type {Partial<Sandbox> | null} */ (value)
+  if (typeof sandbox?.id !== 'string' || sandbox.id === '') throw new ConfigError('"sandbox.id" must be a string')
+  if (typeof sandbox.wrap !== 'function') throw new ConfigError('"sandbox.wrap" must be a function')
+  for (const key of /** @type {const} */ (['initialize', 'dispose'])) {
+    if (sandbox[key] !== undefined && typeof sandbox[key] !== 'function') {
+      throw new ConfigError(`"sandbox.${key}" must be a function`)
+    }
+  }
+  return /** @type {Sandbox} */ (sandbox)
 }
 
 /**

@@ -1,7 +1,7 @@
 // Everything the native core asks of JavaScript goes through one callback, which never rejects.
 
 /** @import { AgentEventRecord, ApprovalHandler, Message, ModelProvider, ModelRequest, Tool } from '../index.js' */
-/** @import { ToolCall, ToolSpec } from '../index.js' */
+/** @import { Sandbox, ToolCall, ToolSpec } from '../index.js' */
 /** @import { HistorySlice, NativeAgent } from './border.d.ts' */
 /** @import { RegisteredPolicy } from './permissions.js' */
 /** @import { ErrorName } from './errors.js' */
@@ -16,6 +16,7 @@ const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
  * @property {ModelProvider} model
  * @property {Tool[]} tools
  * @property {ApprovalHandler} [approval]
+ * @property {Sandbox} [sandbox]
  * @property {RegisteredPolicy[]} policies
  */
 
@@ -88,6 +89,14 @@ class Host {
         return this.#validate(args)
       case 'tool.execute':
         return this.#execute(call, args)
+      case 'sandbox.initialize':
+        await this.#parts.sandbox?.initialize?.()
+        return undefined
+      case 'sandbox.wrap':
+        return ok(await this.#parts.sandbox?.wrap(args.command, { cwd: args.cwd }))
+      case 'sandbox.dispose':
+        await this.#parts.sandbox?.dispose?.()
+        return undefined
       case 'tool.forget':
         this.validated.take(args.run, args.callId)
         return undefined
@@ -193,6 +202,7 @@ class Host {
         if (!over) this.#native?.deref()?.emitEvent(args.run, json)
       },
       ...(args.approval == null ? {} : { approval: args.approval }),
+      ...(this.#parts.sandbox ? { sandbox: this.#parts.sandbox } : {}),
     }
     try {
       return ok(await execute(tool, input, ctx))

@@ -9,4 +9,5 @@ export function record(entry) {
   if (options.log) appendFileSync(options.log, `${JSON.stringify({ pid: process.pid, ...entry })}\n`)
 }
 
-record({ started: true })
+const { log: _, ...rest } = options
+record({ started: true, cwd: process.cwd(), shell: process.env.SHELL, options: rest })

@@ -3,9 +3,10 @@ import { Readable } from 'node:stream'
 import { createMcpHandler } from '@modelcontextprotocol/server'
 import { listen } from './http.mjs'
 import { record } from './log.mjs'
-import { official } from './official.mjs'
+import { change, official } from './official.mjs'
 
 const handler = createMcpHandler(official, { legacy: 'reject' })
+change.tell = () => handler.notify.toolsChanged()
 
 listen(async (request, response, body) => {
   record({ message: body.length > 0 ? JSON.parse(body) : null, verb: request.method, headers: request.headers })

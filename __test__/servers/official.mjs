@@ -1,7 +1,8 @@
 // The tools of the official test servers, shared by stdio and HTTP.
+import { existsSync, readFileSync } from 'node:fs'
 import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { record } from './log.mjs'
+import { options, record } from './log.mjs'
 
 const text = (value) => ({ content: [{ type: 'text', text: value }] })
 
@@ -11,6 +12,12 @@ const untilCancelled = (signal) =>
     if (signal.aborted) resolve()
     signal.addEventListener('abort', resolve, { once: true })
   })
+
+/** Whether `grow` was called: HTTP makes a server per request. */
+let hasGrown = false
+
+/** Says that the tools have changed, where a server cannot say so itself. */
+export const change = { tell: () => {} }
 
 export function official() {
   const server = new McpServer({ name: 'official', version: '1.0.0' }, { capabilities: { tools: {} } })
@@ -62,6 +69,22 @@ export function official() {
     }
     return text('done')
   })
+  add('hold', 'Answers once the file `release` beside the log is there', z.object({}), async () => {
+    record({ running: 'hold' })
+    while (!existsSync(`${options.log}.release`)) await new Promise((resolve) => setTimeout(resolve, 10))
+    return text('held')
+  })
+  const addGrown = () => add('grown', 'Was not there before', z.object({}), () => text('grown'))
+  if (hasGrown) addGrown()
+  add('grow', 'Adds a tool to the server', z.object({}), () => {
+    if (!hasGrown) addGrown()
+    hasGrown = true
+    change.tell()
+    return text('there is one more')
+  })
+  add('probe', 'Says how much of the file `probe` it can read', z.object({}), () =>
+    text(`${readFileSync(options.probe).length} bytes`),
+  )
   add('die', 'Ends the server', z.object({}), () => process.exit(3))
   return server
 }

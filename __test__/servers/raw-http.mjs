@@ -3,8 +3,8 @@
 // Modes of a method besides those in raw.mjs: good, sse, silent, html, empty, 500, 302, 404, drop (after the
 // request), half (the connection ends inside the body), stream-end (an event stream without an answer), unended.
 import { listen } from './http.mjs'
-import { record } from './log.mjs'
-import { answer, modeOf, wrongAnswers } from './raw.mjs'
+import { options, record } from './log.mjs'
+import { answer, hears, modeOf, wrongAnswers } from './raw.mjs'
 
 const json = (response, text) => response.writeHead(200, { 'content-type': 'application/json' }).end(text)
 
@@ -33,10 +33,29 @@ const modes = {
   },
 }
 
+/** The event stream of a subscription: it stays open unless its mode ends it. */
+function subscribe(response, message) {
+  const { messages, after } = hears(message)
+  response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+  response.on('close', () => record({ closed: message.id }))
+  for (const heard of messages) response.write(`data: ${JSON.stringify(heard)}\n\n`)
+  if (after === 'end' || after === 'refuse') response.end()
+  if (after === 'drop') setImmediate(() => response.destroy())
+  if (after === 'huge') {
+    const more = () => {
+      while (!response.destroyed && response.write('x'.repeat(1 << 16)));
+      if (!response.destroyed) response.once('drain', more)
+    }
+    response.write('data: ')
+    more()
+  }
+}
+
 listen((request, response, body) => {
   const message = body.length > 0 ? JSON.parse(body) : {}
   record({ message, verb: request.method, headers: request.headers })
   if (message.id === undefined) return response.writeHead(202).end()
+  if (message.method === 'subscriptions/listen' && options.listen) return subscribe(response, message)
   const mode = modeOf(message.method)
   const wrong = wrongAnswers[mode]
   if (wrong) json(response, wrong(message))

@@ -4,7 +4,7 @@
 // lines that are no JSON first; `bom: true` starts with a byte order mark.
 import { createInterface } from 'node:readline'
 import { options, record } from './log.mjs'
-import { answer, modeOf, wrongAnswers } from './raw.mjs'
+import { answer, hears, modeOf, wrongAnswers } from './raw.mjs'
 
 const write = (text, end = '\n') => process.stdout.write(text + end)
 
@@ -17,6 +17,10 @@ createInterface({ input: process.stdin })
     const message = JSON.parse(line)
     record({ message })
     if (message.id === undefined) return
+    if (message.method === 'subscriptions/listen' && options.listen) {
+      for (const heard of hears(message).messages) write(JSON.stringify(heard))
+      return
+    }
     const mode = modeOf(message.method)
     if (mode === 'silent') return
     if (mode === 'exit') process.exit(3)

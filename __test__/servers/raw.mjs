@@ -1,15 +1,26 @@
 // What the misbehaving peers have in common: well-formed answers, written without any MCP package.
 //
-// Options: `log`, and per method a mode: `discover`, `list`, `call`. `text` is what the mode `verbatim` sends,
-// with `ID` replaced by the request's id.
+// Options: `log`, and per method a mode: `discover`, `list`, `call`, `listen`. `text` is what the mode `verbatim`
+// sends, with `ID` replaced by the request's id. `tool` adds to the listed tool, `later` to the one listed from the
+// second time on. With `listen` the server says that it tells changes of its tools.
 import { options } from './log.mjs'
 
 export const modeOf = (method) =>
-  ({ 'server/discover': options.discover, 'tools/list': options.list, 'tools/call': options.call })[method] ?? 'good'
+  ({
+    'server/discover': options.discover,
+    'tools/list': options.list,
+    'tools/call': options.call,
+    'subscriptions/listen': options.listen,
+  })[method] ?? 'good'
 
 const meta = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' }
+let listings = 0
 const results = {
-  'server/discover': () => ({ ...meta, supportedVersions: ['2026-07-28'], capabilities: { tools: {} } }),
+  'server/discover': () => ({
+    ...meta,
+    supportedVersions: ['2026-07-28'],
+    capabilities: { tools: options.listen ? { listChanged: true } : {} },
+  }),
   'tools/list': () => ({
     ...meta,
     tools: [
@@ -17,6 +28,7 @@ const results = {
         name: 'echo',
         inputSchema: { type: 'object', properties: { value: { type: 'string' } } },
         ...options.tool,
+        ...(listings++ > 0 && options.later),
       },
     ],
   }),
@@ -71,4 +83,29 @@ export const wrongAnswers = {
     message.result.filler = 'x'.repeat(5 << 20)
     return JSON.stringify(message)
   },
+}
+
+/** What a subscription hears in each mode: messages, and how it goes on. */
+export function hears({ id }) {
+  const notice = (method, params = {}, subscriptionId = id) => ({
+    jsonrpc: '2.0',
+    method: `notifications/${method}`,
+    params: { ...params, _meta: { 'io.modelcontextprotocol/subscriptionId': subscriptionId } },
+  })
+  const acknowledged = notice('subscriptions/acknowledged', { notifications: { toolsListChanged: true } })
+  const changed = notice('tools/list_changed')
+  const modes = {
+    good: [acknowledged],
+    change: [acknowledged, changed],
+    early: [changed, acknowledged],
+    other: [acknowledged, notice('tools/list_changed', {}, 987654321), notice('prompts/list_changed')],
+    flood: [acknowledged, ...Array.from({ length: 10_000 }, () => changed)],
+    less: [notice('subscriptions/acknowledged', { notifications: {} })],
+    never: [],
+    end: [acknowledged, { jsonrpc: '2.0', id, result: { resultType: 'complete' } }],
+    drop: [acknowledged],
+    huge: [acknowledged],
+    refuse: [{ jsonrpc: '2.0', id, error: { code: -32601, message: 'SECRET remote text' } }],
+  }
+  return { messages: modes[options.listen] ?? modes.good, after: options.listen }
 }

@@ -20,7 +20,7 @@ test.each([
   [{ workdri: '.' }, 'did you mean "workdir"'],
   [{ Permission: 1 }, 'did you mean "permission"'],
   [{ zzz: 1 }, 'unknown configuration field "zzz"'],
-  [{ sandbox: {} }, '"sandbox" is not supported yet'],
+  [{ hookFiles: [] }, '"hookFiles" is not supported yet'],
   [{ maxTokens: 5 }, '"maxTokens" is not supported yet'],
   [{ sessions: true }, 'not supported yet'],
   [{ strictMcpConfig: 'yes' }, '"strictMcpConfig" must be a boolean, not a string'],

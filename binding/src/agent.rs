@@ -62,6 +62,7 @@ impl NativeAgent {
                 tools: Arc::new(parts.clone()),
                 policies: Arc::new(parts.clone()),
                 approval: config.has_approval.then(|| Arc::new(parts.clone()) as _),
+                sandbox: config.has_sandbox.then(|| Arc::new(parts.clone()) as _),
                 listener: Arc::new(parts),
             };
             let agent = self.agent.get_or_init(|| Agent::new(config, host));

@@ -1,6 +1,7 @@
 //! What Rust asks of JavaScript: one function, `host(call, op, json) -> Promise<string>`, that never rejects.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,12 +9,13 @@ use futures_util::future::BoxFuture;
 use lite_agent::agent::model::{ModelClient, ModelRequest};
 use lite_agent::base::emitter::EventListener;
 use lite_agent::base::fault::HostError;
+use lite_agent::mcp::sandbox::SandboxHost;
 use lite_agent::pipeline::call::ToolCall;
 use lite_agent::pipeline::permission::{ApprovalHandler, HostPolicies};
 use lite_agent::pipeline::tools::{HostCall, HostResult, ToolHandler, Validated};
 use napi::bindgen_prelude::{FnArgs, Promise};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -141,7 +143,7 @@ impl ModelClient for HostParts {
             let json = serde_json::to_string(&request).map_err(|error| HostError::border(error.to_string()))?;
             self.0.sinks().insert(call, chunks);
             let _sink = Streaming { host: &self.0, call };
-            self.0.ask_as::<serde::de::IgnoredAny>(call, "model.stream", json).await.map(|_| ())
+            self.0.ask_as::<IgnoredAny>(call, "model.stream", json).await.map(|_| ())
         })
     }
 }
@@ -192,12 +194,26 @@ impl ToolHandler for HostParts {
     }
 }
 
+impl SandboxHost for HostParts {
+    fn initialize(&self) -> BoxFuture<'_, Result<(), HostError>> {
+        Box::pin(async { self.0.ask::<IgnoredAny>("sandbox.initialize", json!({})).await.map(|_| ()) })
+    }
+
+    fn wrap<'a>(&'a self, command: &'a str, cwd: &'a Path) -> BoxFuture<'a, Result<String, HostError>> {
+        Box::pin(self.0.ask("sandbox.wrap", json!({ "command": command, "cwd": cwd })))
+    }
+
+    fn dispose(&self) -> BoxFuture<'_, Result<(), HostError>> {
+        Box::pin(async { self.0.ask::<IgnoredAny>("sandbox.dispose", json!({})).await.map(|_| ()) })
+    }
+}
+
 impl EventListener for HostParts {
     fn deliver(&self, lines: String) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let call = self.0.number();
             // A listener's failure is the shim's to keep.
-            let _ = self.0.ask_as::<serde::de::IgnoredAny>(call, "events", lines).await;
+            let _ = self.0.ask_as::<IgnoredAny>(call, "events", lines).await;
         })
     }
 }

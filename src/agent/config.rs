@@ -35,6 +35,8 @@ pub struct AgentConfig {
     tools: Vec<HostTool>,
     permission: Option<PolicySpec>,
     has_approval: bool,
+    #[serde(default)]
+    has_sandbox: bool,
     system: Option<String>,
     max_turns: Option<u32>,
     max_parallel_tools: Option<usize>,
@@ -66,6 +68,8 @@ pub struct ResolvedConfig {
     pub policy: Option<CompiledPolicy>,
     /// Whether the host asks a person.
     pub has_approval: bool,
+    /// Whether the host has a sandbox.
+    pub has_sandbox: bool,
     /// The system prompt.
     pub system: Arc<str>,
     /// The most turns of one run.
@@ -115,6 +119,7 @@ impl AgentConfig {
             tools: check_tools(config.tools)?,
             policy: policy.map_err(|error| invalid(format!("`permission`: {error}")))?,
             has_approval: config.has_approval,
+            has_sandbox: config.has_sandbox,
             system: config.system.map_or_else(|| Arc::from(DEFAULT_SYSTEM), Arc::from),
             max_turns,
             max_parallel_tools,

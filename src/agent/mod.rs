@@ -25,7 +25,8 @@ use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
 use crate::mcp::config::{ServerDeclaration, Source, TransportConfig, parse_server};
-use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, ServerStatus, busy};
+use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, RegistryOptions, ServerStatus, busy};
+use crate::mcp::sandbox::{Sandbox, SandboxHost};
 use crate::pipeline::call::ToolCall;
 use crate::pipeline::event::CallEvent;
 use crate::pipeline::permission::{ApprovalHandler, CONNECT, HostPolicies, Permission};
@@ -41,6 +42,8 @@ pub struct AgentHost {
     pub policies: Arc<dyn HostPolicies>,
     /// Asks a person; absent, an "ask" is a "deny".
     pub approval: Option<Arc<dyn ApprovalHandler>>,
+    /// What the commands of stdio servers run inside.
+    pub sandbox: Option<Arc<dyn SandboxHost>>,
     /// Subscribers.
     pub listener: Arc<dyn EventListener>,
 }
@@ -70,6 +73,7 @@ pub struct Agent {
     host: AgentHost,
     permission: Arc<Permission>,
     registry: Arc<Registry>,
+    sandbox: Option<Arc<Sandbox>>,
     subscribers: Arc<Subscribers>,
     sessions: Mutex<HashMap<Arc<str>, Arc<Session>>>,
     session: Arc<str>,
@@ -90,8 +94,13 @@ impl Agent {
         let mut config = config;
         let permission =
             Arc::new(Permission::new(config.policy.take(), Arc::clone(&host.policies), host.approval.clone()));
-        let registry =
-            Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), closing.child_token());
+        let sandbox = host.sandbox.clone().map(Sandbox::new);
+        let registry = Registry::new(RegistryOptions {
+            servers: std::mem::take(&mut config.servers),
+            workdir: config.workdir.clone(),
+            sandbox: sandbox.clone(),
+            closing: closing.child_token(),
+        });
         Arc::new(Self {
             subscribers: Subscribers::new(Arc::clone(&host.listener), closing.clone()),
             session: uuid::Uuid::new_v4().to_string().into(),
@@ -99,6 +108,7 @@ impl Agent {
             host,
             permission,
             registry,
+            sandbox,
             sessions: Mutex::default(),
             next_run: AtomicU32::new(1),
             runs: TaskTracker::new(),
@@ -200,6 +210,12 @@ impl Agent {
         self.runs.close();
         self.registry.close().await;
         self.runs.wait().await;
+        if let Some(sandbox) = &self.sandbox
+            && let Err(message) = sandbox.dispose().await
+        {
+            let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
+            emitter.emit(CallEvent::Diagnostic { level: "warning", code: "sandbox_failed", message }).await;
+        }
         self.subscribers.flush().await;
     }
 

@@ -20,6 +20,17 @@ pub const PROGRESS_MESSAGE_CHARS: usize = 1024;
 pub const HTTP_CONNECT: Duration = Duration::from_secs(10);
 /// How long an unused HTTP connection is kept; below the five seconds after which common servers hang up.
 pub const HTTP_IDLE: Duration = Duration::from_secs(2);
+/// How long a silent HTTP connection waits before it asks whether the other side is still there.
+pub const HTTP_KEEPALIVE: Duration = Duration::from_secs(15);
+/// How long a catalog waits for its subscription to be acknowledged; it is read again when that comes later.
+pub const LISTEN_ACKNOWLEDGED: Duration = Duration::from_secs(1);
+/// The first and the longest wait before a subscription is opened again; they double, with jitter.
+pub const LISTEN_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+/// How long a subscription must have lasted for the waits to start over.
+pub const LISTEN_STABLE: Duration = Duration::from_secs(10);
+/// How often in a row a subscription, or reading the catalog again, may fail before the server counts as out
+/// of reach.
+pub const LISTEN_FAILURES: usize = 5;
 /// How long a process may take to end after its input closes, and again after it is asked to stop.
 pub const CLOSE_GRACE: Duration = Duration::from_millis(1500);
 /// Most servers of one agent.

@@ -9,6 +9,9 @@ pub mod registry;
 // What a server offers: names, schemas.
 pub mod catalog;
 
+// What their commands run inside.
+pub mod sandbox;
+
 // One live server.
 pub mod connection;
 

@@ -3,15 +3,17 @@
 //! Leaves full names, duplicates and compiled schemas to [`catalog`](crate::mcp::catalog).
 
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CallError, ConnectError, Connection, HeaderParam, complete};
+use super::requests::Requests;
+use super::{CallError, ConnectError, HeaderParam, complete};
 use crate::base::limits::{CATALOG_BYTES, CATALOG_PAGES, CATALOG_TOOLS};
-use crate::mcp::transport::header_params;
+use crate::mcp::transport::{Extras, header_params};
 
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -28,6 +30,23 @@ pub struct ListedTool {
     pub output_schema: Option<Box<RawValue>>,
     /// The arguments that calls over HTTP repeat as headers.
     pub header_params: Vec<HeaderParam>,
+}
+
+/// Two tools are the same when everything that was listed of them is.
+impl Hash for ListedTool {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let schema = (self.input_schema.get(), self.output_schema.as_deref().map(RawValue::get));
+        (&self.name, &self.description, schema).hash(state);
+    }
+}
+
+/// The order of the tools says nothing.
+impl Hash for Listing {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut tools: Vec<&ListedTool> = self.tools.iter().collect();
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        (tools, &self.dropped).hash(state);
+    }
 }
 
 /// A whole catalog.
@@ -61,7 +80,7 @@ struct Tool<'a> {
 }
 
 pub(super) async fn read_all(
-    connection: &Connection,
+    requests: &Requests,
     has_tools: bool,
     mirrors_headers: bool,
 ) -> Result<Listing, ConnectError> {
@@ -69,7 +88,7 @@ pub(super) async fn read_all(
     for _ in 0..CATALOG_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
         let message = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-        let page = match connection.exchange(message, Vec::new(), None, None).await {
+        let page = match requests.exchange(message, Extras::default(), None).await {
             Err(CallError::Refused { code: METHOD_NOT_FOUND }) if !has_tools => return Ok(listing),
             page => page?,
         };

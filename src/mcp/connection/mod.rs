@@ -1,22 +1,27 @@
 //! One live connection to one server.
 //!
-//! Owns the deadlines, the calls and the end. Leaves the bytes to [`transport`](super::transport), the
+//! Owns connecting, the calls and the end. Leaves the bytes to [`transport`](super::transport), the
 //! lifecycle to the protocol library, and the decision to connect again to the registry.
+
+// One request and its deadline.
+mod requests;
 
 // Reading tools/list.
 mod listing;
+
+// Noticing that the tools change.
+mod watch;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientCapabilities,
-    ClientConfig, ClientRequest, GetExtensions, Implementation, ProtocolVersion, RequestId,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
+    ProtocolVersion,
 };
-use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RunningService};
+use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::{ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,20 +33,23 @@ pub use super::transport::{CallError, ConnectError, HeaderParam, Progress};
 pub use listing::{ListedTool, Listing};
 
 use super::config::{ServerDeclaration, TransportConfig};
-use super::transport::stdio::StdioLink;
-use super::transport::{Context, Wire, http, mirrored, stdio};
-use crate::base::task;
+use super::sandbox::Sandbox;
+use super::transport::stdio::{Program, StdioLink};
+use super::transport::{Extras, http, mirrored, stdio};
+use requests::{Requests, RequestsOptions};
+use watch::{Announces, Watch};
 
 /// `HeaderMismatch`: the server's tools want other headers than the catalog said.
 const HEADER_MISMATCH: i64 = -32020;
 
 /// What a connection is made from.
-#[derive(Debug)]
 pub struct ConnectionOptions<'a> {
     /// The server as declared.
     pub declaration: &'a ServerDeclaration,
     /// The working directory of a stdio server.
     pub workdir: &'a Path,
+    /// What a stdio server runs inside.
+    pub sandbox: Option<&'a Sandbox>,
     /// Gives up connecting.
     pub cancel: CancellationToken,
 }
@@ -63,19 +71,16 @@ pub struct CallRequest<'a> {
 
 /// One live connection.
 pub struct Connection {
-    timeout: Duration,
-    wire: Arc<Wire>,
+    requests: Arc<Requests>,
     process: Option<Arc<StdioLink>>,
-    peer: Peer<RoleClient>,
-    has_tools: bool,
-    changed: AtomicBool,
+    watch: Option<Watch>,
     told_skipped: AtomicBool,
     service: Mutex<Option<RunningService<RoleClient, ClientConfig>>>,
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("ended", &self.wire.ended()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("ended", &self.ended()).finish_non_exhaustive()
     }
 }
 
@@ -102,7 +107,7 @@ impl Connection {
         let opened = tokio::select! {
             biased;
             () = options.cancel.cancelled() => Err(ConnectError::Cancelled),
-            opened = tokio::time::timeout(after, Self::start(declaration, options.workdir, &mut started)) => {
+            opened = tokio::time::timeout(after, Self::start(&options, &mut started)) => {
                 opened.unwrap_or(Err(ConnectError::Timeout { after }))
             }
         };
@@ -115,15 +120,16 @@ impl Connection {
         opened
     }
 
-    async fn start(
-        declaration: &ServerDeclaration,
-        workdir: &Path,
-        started: &mut Abandon,
-    ) -> Result<Self, ConnectError> {
+    async fn start(options: &ConnectionOptions<'_>, started: &mut Abandon) -> Result<Self, ConnectError> {
+        let &ConnectionOptions { declaration, workdir, sandbox, .. } = options;
         let (wire, process, served) = match &declaration.transport {
             TransportConfig::Stdio { command, args, env } => {
                 let env = env.iter().map(|(name, value)| (name.into(), value.expose().into()));
-                let (link, wire, transport) = stdio::open(command, args, env, workdir)?;
+                let program = match sandbox {
+                    Some(sandbox) => Program::Shell { line: sandbox.wrap(command, args, workdir).await?, command },
+                    None => Program::Direct { command, args },
+                };
+                let (link, wire, transport) = stdio::open(&program, env, workdir)?;
                 started.0 = Some(Arc::clone(&link));
                 (wire, Some(link), serve(transport).await)
             }
@@ -136,17 +142,23 @@ impl Connection {
         let service = served.map_err(|error| wire.discovery_fault().unwrap_or_else(|| discovery_fault(&error)))?;
         let peer = service.peer().clone();
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let has_tools = peer.peer_info().is_some_and(|server| server.capabilities.tools.is_some());
-        let service = Mutex::new(Some(service));
-        Ok(Self {
+        let tools = peer.peer_info().and_then(|server| server.capabilities.tools.clone());
+        let tells_changes = tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
+        let announces = if tells_changes { Announces::Changes } else { Announces::Nothing };
+        let requests = Requests::new(RequestsOptions {
             timeout: declaration.timeout,
             wire,
-            process,
             peer,
-            has_tools,
-            changed: AtomicBool::new(false),
+            has_tools: tools.is_some(),
+            mirrors_headers: process.is_none(),
+        });
+        Ok(Self {
+            // A process that ends says so by itself; a server behind HTTP does not.
+            watch: (tells_changes || process.is_none()).then(|| Watch::start(Arc::clone(&requests), announces)),
+            requests,
+            process,
             told_skipped: AtomicBool::new(false),
-            service,
+            service: Mutex::new(Some(service)),
         })
     }
 
@@ -155,9 +167,10 @@ impl Connection {
     /// # Errors
     /// One bad tool, a passed limit or a repeated cursor fails the whole listing.
     pub async fn list_tools(&self) -> Result<Listing, ConnectError> {
-        let after = self.timeout;
-        let listing = listing::read_all(self, self.has_tools, self.process.is_none());
-        tokio::time::timeout(after, listing).await.unwrap_or(Err(ConnectError::Timeout { after }))
+        match &self.watch {
+            Some(watch) => watch.list(&self.requests).await,
+            None => self.requests.list().await,
+        }
     }
 
     /// Calls a tool and returns the result object as it arrived.
@@ -173,69 +186,41 @@ impl Connection {
         };
         let params = CallToolRequestParams::new(request.tool.to_owned()).with_arguments(request.arguments);
         let message = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let result = self.exchange(message, headers, request.progress, Some(&request.cancel)).await;
-        if matches!(result, Err(CallError::Refused { code: HEADER_MISMATCH })) {
-            self.changed.store(true, Ordering::Relaxed);
+        if let Some(reason) = self.ended() {
+            return Err(reason.into());
+        }
+        let extras = Extras { progress: request.progress, headers, heard: None };
+        let result = self.requests.exchange(message, extras, Some(&request.cancel)).await;
+        match (&result, &self.watch) {
+            (Err(CallError::Refused { code: HEADER_MISMATCH }), _) => self.requests.make_stale(ConnectError::Changed),
+            (Err(CallError::Connection(ConnectError::Unreachable)), Some(watch)) => watch.doubt(),
+            _ => {}
         }
         let result = result?;
         complete(&result)?;
         Ok(result)
     }
 
-    /// Sends one request and waits for its raw result.
-    async fn exchange(
-        &self,
-        mut message: ClientRequest,
-        headers: Vec<(String, String)>,
-        progress: Option<mpsc::UnboundedSender<Progress>>,
-        cancel: Option<&CancellationToken>,
-    ) -> Result<Box<RawValue>, CallError> {
-        let lost = || CallError::from(self.wire.ended().unwrap_or(ConnectError::Unreachable));
-        let after = self.timeout;
-        let cancelled = async {
-            match cancel {
-                Some(cancel) => cancel.cancelled().await,
-                None => std::future::pending().await,
-            }
-        };
-        if cancel.is_some_and(CancellationToken::is_cancelled) {
-            return Err(CallError::Cancelled);
-        }
-        if self.wire.ended().is_some() {
-            return Err(lost());
-        }
-        let (context, answer) = Context::new(progress, headers);
-        message.extensions_mut().insert(context);
-        let exchange = async {
-            let sent = self.peer.send_request_with_option(message, PeerRequestOptions::no_options()).await;
-            let mut guard = CancelOnDrop { open: Some((self.peer.clone(), sent.map_err(|_| lost())?.id)) };
-            let answer = answer.await;
-            guard.open = None;
-            answer.unwrap_or_else(|_| Err(lost()))
-        };
-        tokio::select! {
-            biased;
-            answer = exchange => answer,
-            () = cancelled => Err(CallError::Cancelled),
-            () = tokio::time::sleep(after) => Err(CallError::Timeout { after }),
-        }
-    }
-
     /// Why the connection serves no new call; `None` while it does.
     #[must_use]
     pub fn ended(&self) -> Option<ConnectError> {
-        let changed = || self.changed.load(Ordering::Relaxed).then_some(ConnectError::Changed);
-        self.wire.ended().or_else(changed)
+        self.requests.ended()
+    }
+
+    /// Whether the server announces changes of its tools, yet cannot be asked to tell them.
+    #[must_use]
+    pub fn is_unwatched(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::was_refused)
     }
 
     /// Whether a stdio server wrote lines that are no messages; said once.
     pub fn take_skip_notice(&self) -> bool {
-        self.wire.skipped() > 0 && !self.told_skipped.swap(true, Ordering::Relaxed)
+        self.requests.wire().skipped() > 0 && !self.told_skipped.swap(true, Ordering::Relaxed)
     }
 
     /// Ends everything the connection holds. Running calls fail at once.
     pub async fn close(&self) {
-        self.wire.end(ConnectError::Closed);
+        self.end();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(process) = &self.process {
             process.close().await;
@@ -244,33 +229,25 @@ impl Connection {
 
     /// Kills the server's process group; needs no runtime.
     pub fn kill_now(&self) {
-        self.wire.end(ConnectError::Closed);
+        self.end();
         if let Some(process) = &self.process {
             process.kill();
         }
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.kill_now();
+impl Connection {
+    fn end(&self) {
+        if let Some(watch) = &self.watch {
+            watch.stop();
+        }
+        self.requests.wire().end(ConnectError::Closed);
     }
 }
 
-/// Tells the server that nobody waits any more.
-struct CancelOnDrop {
-    open: Option<(Peer<RoleClient>, RequestId)>,
-}
-
-impl Drop for CancelOnDrop {
+impl Drop for Connection {
     fn drop(&mut self) {
-        let (Some((peer, id)), true) = (self.open.take(), tokio::runtime::Handle::try_current().is_ok()) else {
-            return;
-        };
-        task::spawn(async move {
-            let param = CancelledNotificationParam::new(Some(id), Some("the client gave up".to_owned()));
-            let _ = peer.send_notification(CancelledNotification::new(param).into()).await;
-        });
+        self.kill_now();
     }
 }
 

@@ -18,6 +18,12 @@ pub enum ConnectError {
         /// The program as declared.
         command: String,
     },
+    /// The host's sandbox gave no command to run.
+    #[error("the sandbox did not take the server's command: {what}; nothing was started")]
+    Sandbox {
+        /// What was wrong.
+        what: &'static str,
+    },
     /// No connection to the server, or it broke.
     #[error("the server cannot be reached or the connection broke; check that it is running")]
     Unreachable,
@@ -102,7 +108,9 @@ impl ConnectError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Command { .. } | Self::Unreachable | Self::Status { .. } => ErrorCode::McpUnreachable,
+            Self::Command { .. } | Self::Sandbox { .. } | Self::Unreachable | Self::Status { .. } => {
+                ErrorCode::McpUnreachable
+            }
             Self::Timeout { .. } => ErrorCode::McpTimeout,
             Self::Tls => ErrorCode::McpTls,
             Self::Redirect { .. } => ErrorCode::McpRedirect,

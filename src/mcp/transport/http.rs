@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use url::{Host, Url};
 
 use super::sse::SseParser;
-use super::{Action, CallError, ConnectError, Wire, safe_header_value};
-use crate::base::limits::{HTTP_CONNECT, HTTP_IDLE, MESSAGE_BYTES};
+use super::{Action, CallError, ConnectError, LISTEN, Wire, safe_header_value};
+use crate::base::limits::{HTTP_CONNECT, HTTP_IDLE, HTTP_KEEPALIVE, MESSAGE_BYTES};
 use crate::base::{env, task};
 
 const REVISION: &str = "2026-07-28";
@@ -30,6 +30,13 @@ pub(crate) struct HttpLink {
     url: Url,
     declared: HeaderMap,
     wire: Arc<Wire>,
+}
+
+/// What of an event stream must stay within the limit: the whole of an answer, one event of a subscription.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Response,
+    Event,
 }
 
 /// The protocol library's view of it.
@@ -68,6 +75,7 @@ async fn client(url: &Url) -> Result<Client, ConnectError> {
         .referer(false)
         .connect_timeout(HTTP_CONNECT)
         .pool_idle_timeout(HTTP_IDLE)
+        .tcp_keepalive(HTTP_KEEPALIVE)
         .tcp_nodelay(true);
     if is_loopback(url) {
         builder = builder.no_proxy();
@@ -121,9 +129,9 @@ impl HttpLink {
     }
 
     /// Sends one request and settles it, whatever comes back.
-    async fn exchange(self: Arc<Self>, id: i64, body: Vec<u8>, headers: HeaderMap) {
+    async fn exchange(self: Arc<Self>, id: i64, body: Vec<u8>, headers: HeaderMap, bound: Bound) {
         let failure = match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
-            Ok(response) => self.answer(id, response).await.err(),
+            Ok(response) => self.answer(id, response, bound).await.err(),
             Err(error) => Some(transport_fault(&error).into()),
         };
         if let Some(failure) = failure {
@@ -131,7 +139,7 @@ impl HttpLink {
         }
     }
 
-    async fn answer(&self, id: i64, response: Response) -> Result<(), CallError> {
+    async fn answer(&self, id: i64, response: Response, bound: Bound) -> Result<(), CallError> {
         let status = response.status();
         if status.is_redirection() {
             return Err(ConnectError::Redirect { status: status.as_u16() }.into());
@@ -151,7 +159,7 @@ impl HttpLink {
                 let body = whole(response).await?;
                 self.read_answer(id, &body, CallError::Protocol { what: "the body is not the answer to the request" })
             }
-            "text/event-stream" => self.stream(id, response).await,
+            "text/event-stream" => self.stream(id, response, bound).await,
             _ => Err(CallError::Protocol { what: "the answer is neither JSON nor an event stream" }),
         }
     }
@@ -161,18 +169,21 @@ impl HttpLink {
         if self.wire.is_pending(id) { Err(otherwise) } else { Ok(()) }
     }
 
-    async fn stream(&self, id: i64, response: Response) -> Result<(), CallError> {
+    async fn stream(&self, id: i64, response: Response, bound: Bound) -> Result<(), CallError> {
         let mut chunks = response.bytes_stream();
         let (mut parser, mut size) = (SseParser::default(), 0);
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| transport_fault(&error))?;
             size += chunk.len();
-            if size > MESSAGE_BYTES {
-                return Err(too_large().into());
+            if bound == Bound::Response && size > MESSAGE_BYTES {
+                return Err(too_large("bytes in one response").into());
             }
             parser.push(&chunk, |event| {
                 self.wire.incoming(event, Some(id));
             });
+            if parser.held() > MESSAGE_BYTES {
+                return Err(too_large("bytes in one event").into());
+            }
             if !self.wire.is_pending(id) {
                 let drain = chunks.take(DRAIN_CHUNKS).for_each(|_| std::future::ready(()));
                 let _ = tokio::time::timeout(DRAIN, drain).await;
@@ -190,15 +201,15 @@ async fn whole(response: Response) -> Result<Vec<u8>, CallError> {
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| transport_fault(&error))?;
         if body.len() + chunk.len() > MESSAGE_BYTES {
-            return Err(too_large().into());
+            return Err(too_large("bytes in one response").into());
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body)
 }
 
-fn too_large() -> ConnectError {
-    ConnectError::Limit { what: "bytes in one response", limit: MESSAGE_BYTES }
+const fn too_large(what: &'static str) -> ConnectError {
+    ConnectError::Limit { what, limit: MESSAGE_BYTES }
 }
 
 fn transport_fault(error: &reqwest::Error) -> ConnectError {
@@ -227,7 +238,8 @@ impl Transport<RoleClient> for HttpTransport {
             if let Action::Request { id, method, name, headers } = message.action {
                 match link.headers(method, name.as_deref(), &headers) {
                     Ok(headers) => {
-                        let work = task::spawn(Arc::clone(link).exchange(id, message.body, headers));
+                        let bound = if method == LISTEN { Bound::Event } else { Bound::Response };
+                        let work = task::spawn(Arc::clone(link).exchange(id, message.body, headers, bound));
                         link.wire.stop_with(id, work.abort_handle());
                     }
                     Err(error) => link.wire.settle(id, Err(error.into())),

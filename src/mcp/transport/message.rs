@@ -41,6 +41,30 @@ pub(crate) struct ProgressParams<'a> {
     pub(crate) message: Option<String>,
 }
 
+/// The parameters of a notification on a subscription.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SubscriptionParams<'a> {
+    #[serde(borrow, rename = "_meta", default)]
+    pub(crate) meta: SubscriptionMeta<'a>,
+    #[serde(default)]
+    pub(crate) notifications: AcknowledgedFilter,
+}
+
+/// Which subscription it belongs to.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct SubscriptionMeta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId", default)]
+    pub(crate) subscription_id: Option<&'a RawValue>,
+}
+
+/// What a server agrees to tell.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AcknowledgedFilter {
+    #[serde(default)]
+    pub(crate) tools_list_changed: bool,
+}
+
 /// An id of ours: an integer, or the same in decimal as a string.
 pub(crate) fn own_id(raw: &RawValue) -> Option<i64> {
     let text = raw.get();

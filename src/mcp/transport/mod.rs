@@ -33,7 +33,7 @@ use rmcp::model::{
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 pub use fault::{CallError, ConnectError};
@@ -41,7 +41,7 @@ pub use mirror::HeaderParam;
 pub(crate) use mirror::{header_params, mirrored, safe_header_value};
 
 use crate::base::limits::{JSON_DEPTH, PROGRESS_MESSAGE_CHARS};
-use message::{Envelope, ErrorMember, ProgressParams, id_in_broken, nests_deeper_than, own_id};
+use message::{Envelope, ErrorMember, ProgressParams, SubscriptionParams, id_in_broken, nests_deeper_than, own_id};
 
 /// One step of a running call, as the server reports it.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,17 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-type Answer = Result<Box<RawValue>, CallError>;
+pub(crate) type Answer = Result<Box<RawValue>, CallError>;
+
+/// The request whose answer is a stream of notices.
+pub(crate) const LISTEN: &str = "subscriptions/listen";
+
+/// A notification that is meant for a subscription.
+#[derive(Clone, Copy)]
+enum Notice {
+    Acknowledged,
+    ToolsChanged,
+}
 
 /// What travels with a request from the connection to the transport.
 #[derive(Clone)]
@@ -62,17 +72,38 @@ pub(crate) struct Context(Arc<Mutex<Option<ContextParts>>>);
 
 struct ContextParts {
     answer: oneshot::Sender<Answer>,
-    progress: Option<mpsc::UnboundedSender<Progress>>,
-    headers: Vec<(String, String)>,
+    extras: Extras,
+}
+
+/// What a request brings besides its message.
+#[derive(Default)]
+pub(crate) struct Extras {
+    /// Where its progress goes.
+    pub(crate) progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// What a subscription hears.
+    pub(crate) heard: Option<watch::Sender<Heard>>,
+    /// Arguments as headers.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// What a subscription has heard so far. Nothing counts before its acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nothing yet.
+    Nothing,
+    /// The server took it, and will say when its tools change, or will not.
+    Acknowledged {
+        /// Whether changes of its tools are told.
+        tools: bool,
+    },
+    /// The tools have changed.
+    Changed,
 }
 
 impl Context {
-    pub(crate) fn new(
-        progress: Option<mpsc::UnboundedSender<Progress>>,
-        headers: Vec<(String, String)>,
-    ) -> (Self, oneshot::Receiver<Answer>) {
+    pub(crate) fn new(extras: Extras) -> (Self, oneshot::Receiver<Answer>) {
         let (answer, receiver) = oneshot::channel();
-        (Self(Arc::new(Mutex::new(Some(ContextParts { answer, progress, headers })))), receiver)
+        (Self(Arc::new(Mutex::new(Some(ContextParts { answer, extras })))), receiver)
     }
 }
 
@@ -93,6 +124,7 @@ struct Pending {
     token: Option<String>,
     answer: Option<oneshot::Sender<Answer>>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
+    heard: Option<watch::Sender<Heard>>,
     stop: Option<AbortHandle>,
 }
 
@@ -160,14 +192,16 @@ impl Wire {
                     .extensions_mut()
                     .get_mut::<Context>()
                     .and_then(|context| context.0.lock().unwrap_or_else(PoisonError::into_inner).take());
-                let (answer, progress, headers) = match parts {
-                    Some(parts) => (Some(parts.answer), parts.progress, parts.headers),
-                    None => (None, None, Vec::new()),
+                let (answer, extras) = match parts {
+                    Some(parts) => (Some(parts.answer), parts.extras),
+                    None => (None, Extras::default()),
                 };
+                let Extras { progress, heard, headers } = extras;
                 let (method, name) = match message.request {
                     ClientRequest::CallToolRequest(call) => ("tools/call", Some(call.params.name.into_owned())),
                     ClientRequest::ListToolsRequest(_) => ("tools/list", None),
                     ClientRequest::DiscoverRequest(_) => ("server/discover", None),
+                    ClientRequest::SubscriptionsListenRequest(_) => (LISTEN, None),
                     _ => return Err(ConnectError::Protocol { what: "an unexpected request of ours" }),
                 };
                 let mut state = self.state();
@@ -177,7 +211,7 @@ impl Wire {
                     }
                     return Err(reason);
                 }
-                state.pending.insert(id, Pending { token, answer, progress, stop: None });
+                state.pending.insert(id, Pending { token, answer, progress, heard, stop: None });
                 Action::Request { id, method, name, headers }
             }
             JsonRpcMessage::Notification(message) => match message.notification {
@@ -221,8 +255,12 @@ impl Wire {
             return Incoming::Taken;
         };
         if let Some(method) = &envelope.method {
-            if method == "notifications/progress" && envelope.id.is_none() {
-                self.progress(envelope.params, only);
+            match method.as_ref() {
+                _ if envelope.id.is_some() => {}
+                "notifications/progress" => self.progress(envelope.params, only),
+                "notifications/subscriptions/acknowledged" => self.hear(envelope.params, only, Notice::Acknowledged),
+                "notifications/tools/list_changed" => self.hear(envelope.params, only, Notice::ToolsChanged),
+                _ => {}
             }
             return Incoming::Taken;
         }
@@ -243,6 +281,34 @@ impl Wire {
             self.settle(id, Err(CallError::Protocol { what: "an answer has neither result nor error" }));
         }
         Incoming::Taken
+    }
+
+    /// Tells a subscription; a notice that names none, on a stream of its own, is that stream's.
+    fn hear(&self, params: Option<&RawValue>, only: Option<i64>, notice: Notice) {
+        let Some(params) = params.and_then(|raw| serde_json::from_str::<SubscriptionParams<'_>>(raw.get()).ok()) else {
+            return;
+        };
+        let named = params.meta.subscription_id.map(own_id);
+        let id = match (named, only) {
+            (Some(id), None) => id,
+            (Some(id), Some(only)) => id.filter(|id| *id == only),
+            (None, only) => only,
+        };
+        let state = self.state();
+        let Some(heard) = id.and_then(|id| state.pending.get(&id)).and_then(|pending| pending.heard.as_ref()) else {
+            return;
+        };
+        heard.send_if_modified(|heard| {
+            let next = match (notice, &heard) {
+                (Notice::Acknowledged, Heard::Nothing) => {
+                    Heard::Acknowledged { tools: params.notifications.tools_list_changed }
+                }
+                (Notice::ToolsChanged, Heard::Acknowledged { tools: true }) => Heard::Changed,
+                _ => return false,
+            };
+            *heard = next;
+            true
+        });
     }
 
     fn progress(&self, params: Option<&RawValue>, only: Option<i64>) {
@@ -353,8 +419,11 @@ fn discovered(raw: &RawValue) -> Result<DiscoverResult, ConnectError> {
         return Err(ConnectError::Discovery { what: "the answer is not complete" });
     }
     // Nothing else of it is relied on.
-    let has_tools = value.get("capabilities").and_then(|all| all.get("tools")).is_some_and(Value::is_object);
-    let capabilities = if has_tools { serde_json::json!({ "tools": {} }) } else { serde_json::json!({}) };
+    let tools = value.get("capabilities").and_then(|all| all.get("tools")).and_then(Value::as_object);
+    let capabilities = tools.map_or_else(
+        || serde_json::json!({}),
+        |tools| serde_json::json!({ "tools": { "listChanged": tools.get("listChanged") == Some(&Value::Bool(true)) } }),
+    );
     let slim = serde_json::json!({
         "resultType": "complete",
         "supportedVersions": value.remove("supportedVersions").unwrap_or(Value::Null),

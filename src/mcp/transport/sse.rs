@@ -35,6 +35,11 @@ impl SseParser {
         self.line.extend_from_slice(bytes);
     }
 
+    /// How many bytes of an unfinished event are kept.
+    pub(crate) fn held(&self) -> usize {
+        self.line.len() + self.data.len()
+    }
+
     fn finish_line(&mut self, event: &mut impl FnMut(&[u8])) {
         let mut line = std::mem::take(&mut self.line);
         if !self.past_first_line {

@@ -20,6 +20,8 @@ use crate::base::limits::{CLOSE_GRACE, MESSAGE_BYTES};
 use crate::base::process::{self, Process, ProcessOptions};
 use crate::base::{env, task};
 
+/// What runs the line of a sandbox.
+const SHELL: &str = "/bin/sh";
 /// How much is read or written at once.
 const CHUNK: usize = 64 * 1024;
 /// How often a quiet process is looked at: its output may be held open by one of its own children.
@@ -40,17 +42,32 @@ pub(crate) struct StdioTransport {
     inbound: mpsc::UnboundedReceiver<RxJsonRpcMessage<RoleClient>>,
 }
 
+/// What is started.
+pub(crate) enum Program<'a> {
+    /// The declared command.
+    Direct { command: &'a str, args: &'a [String] },
+    /// A line for the shell, made from the declared command.
+    Shell { line: String, command: &'a str },
+}
+
 /// Starts the process.
 pub(crate) fn open(
-    command: &str,
-    args: &[String],
+    program: &Program<'_>,
     declared: impl Iterator<Item = (OsString, OsString)>,
     workdir: &Path,
 ) -> Result<(Arc<StdioLink>, Arc<Wire>, StdioTransport), ConnectError> {
     let env = env::inherited().into_iter().map(|(name, value)| (name.into(), value)).chain(declared).collect();
+    let shell_args;
+    let (name, command, args) = match program {
+        Program::Direct { command, args } => (*command, *command, *args),
+        Program::Shell { line, command } => {
+            shell_args = ["-c".to_owned(), line.clone()];
+            (*command, SHELL, shell_args.as_slice())
+        }
+    };
     let options = ProcessOptions { command, args, env, workdir, inherit_stderr: env::passes_server_stderr() };
     let (process, stdin, stdout) =
-        process::spawn(options).map_err(|_| ConnectError::Command { command: command.to_owned() })?;
+        process::spawn(options).map_err(|_| ConnectError::Command { command: name.to_owned() })?;
     let (wire, inbound) = Wire::new();
     let (queue, lines) = mpsc::unbounded_channel();
     let link = Arc::new(StdioLink { process, queue: Mutex::new(Some(queue)), wire: Arc::clone(&wire) });

@@ -3,152 +3,51 @@
 //! Owns the entries and their connections. Leaves permission to [`ConnectAuthority`] and the bytes to
 //! [`connection`](super::connection).
 
+// What is asked and told while connecting.
+mod authority;
+
+// A preparation that sessions share.
+mod preparation;
+
+// The states.
+mod entry;
+
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::{BoxFuture, FutureExt, Shared, join_all};
-use serde::Serialize;
+use futures_util::future::{FutureExt, join_all};
 use tokio_util::sync::CancellationToken;
 
+pub use authority::{ConnectAuthority, ConnectWarning};
+pub use entry::{ReadyServer, ServerStatus};
+
+use self::entry::{Entry, Inner, State, all_of};
+use self::preparation::{Preparation, Waiter};
 use super::catalog::{self, CatalogTool};
 use super::config::{ServerDeclaration, ServerName};
 use super::connection::{Connection, ConnectionOptions};
+use super::sandbox::Sandbox;
 use crate::base::code::ErrorCode;
 use crate::base::fault::Fault;
 use crate::base::limits::SERVERS;
 
-/// The one who asked for a server to be connected.
-pub trait ConnectAuthority: Send + Sync {
-    /// Says whether a server may be connected to; called once per server before its first byte or process.
-    /// Resolves to the sentence of the denial when it may not.
-    fn authorize<'a>(&'a self, server: &'a ServerDeclaration) -> BoxFuture<'a, Result<(), String>>;
-
-    /// Hears what is odd about a server, yet no failure.
-    fn warn(&self, warning: ConnectWarning) -> BoxFuture<'_, ()>;
-}
-
-/// Something odd about a server that does not keep it from being used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectWarning {
-    /// A value looks as if somebody expected it to be replaced.
-    #[error("server `{server}`: the value at {path} holds `${{…}}`, which is used literally; nothing is interpolated")]
-    Interpolation {
-        /// The server.
-        server: ServerName,
-        /// Where in its declaration.
-        path: String,
-    },
-    /// A tool's `x-mcp-header` is forbidden, so the tool is left out.
-    #[error("server `{server}`: the tool {tool:?} is left out: {why}")]
-    ToolLeftOut {
-        /// The server.
-        server: ServerName,
-        /// The tool.
-        tool: String,
-        /// What is wrong with its annotation.
-        why: String,
-    },
-    /// The server writes something else than messages to its standard output.
-    #[error(
-        "server `{server}` writes lines to its standard output that are no messages; they are skipped. It should log to standard error"
-    )]
-    SkippedLines {
-        /// The server.
-        server: ServerName,
-    },
-}
-
-impl ConnectWarning {
-    /// The stable word in `diagnostic` events.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Interpolation { .. } => "mcp_interpolation",
-            Self::ToolLeftOut { .. } => "mcp_tool_left_out",
-            Self::SkippedLines { .. } => "mcp_skipped_lines",
-        }
-    }
-}
-
-/// A ready server.
-pub struct ReadyServer {
-    /// Its declaration.
-    pub declaration: Arc<ServerDeclaration>,
-    /// The live connection.
-    pub connection: Arc<Connection>,
-    /// Its tools.
-    pub tools: Vec<Arc<CatalogTool>>,
-}
-
-enum State {
-    Configured,
-    Connecting,
-    Ready(Arc<ReadyServer>),
-    Stale(Arc<ReadyServer>, Fault),
-    Failed(Fault),
-}
-
-struct Entry {
-    declaration: Arc<ServerDeclaration>,
-    state: State,
-}
-
-/// One line of `list()`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ServerStatus {
-    name: String,
-    source: super::config::Source,
-    status: &'static str,
-    tool_names: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-type Work = Shared<BoxFuture<'static, Result<(), Fault>>>;
-
-/// A preparation under way: its work, how many wait for it, and how to give it up.
-struct Preparation {
-    work: Work,
-    waiters: Arc<AtomicUsize>,
-    cancel: CancellationToken,
-}
-
-impl Preparation {
-    fn join(&self) -> Waiter {
-        self.waiters.fetch_add(1, Ordering::SeqCst);
-        Waiter { work: self.work.clone(), waiters: Arc::clone(&self.waiters), cancel: self.cancel.clone() }
-    }
-}
-
-/// One who waits for a preparation; the last to leave gives it up.
-struct Waiter {
-    work: Work,
-    waiters: Arc<AtomicUsize>,
-    cancel: CancellationToken,
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        if self.waiters.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.cancel.cancel();
-        }
-    }
-}
-
-#[derive(Default)]
-struct Inner {
-    entries: Vec<Entry>,
-    preparation: Option<Preparation>,
-    mutating: bool,
-    closed: bool,
+/// What a registry is made from.
+pub struct RegistryOptions {
+    /// The declared servers.
+    pub servers: Vec<ServerDeclaration>,
+    /// Where stdio servers start.
+    pub workdir: PathBuf,
+    /// What stdio servers start in.
+    pub sandbox: Option<Arc<Sandbox>>,
+    /// Ends everything.
+    pub closing: CancellationToken,
 }
 
 /// The servers of one agent.
 pub struct Registry {
     inner: Mutex<Inner>,
     workdir: PathBuf,
+    sandbox: Option<Arc<Sandbox>>,
     closing: CancellationToken,
 }
 
@@ -164,12 +63,11 @@ impl Drop for Mutation<'_> {
 impl Registry {
     /// A registry of declared servers; connects nothing.
     #[must_use]
-    pub fn new(declarations: Vec<ServerDeclaration>, workdir: PathBuf, closing: CancellationToken) -> Arc<Self> {
-        let entries = declarations
-            .into_iter()
-            .map(|declaration| Entry { declaration: Arc::new(declaration), state: State::Configured })
-            .collect();
-        Arc::new(Self { inner: Mutex::new(Inner { entries, ..Inner::default() }), workdir, closing })
+    pub fn new(options: RegistryOptions) -> Arc<Self> {
+        let RegistryOptions { servers, workdir, sandbox, closing } = options;
+        let configured = |declaration| Entry { declaration: Arc::new(declaration), state: State::Configured };
+        let entries = servers.into_iter().map(configured).collect();
+        Arc::new(Self { inner: Mutex::new(Inner { entries, ..Inner::default() }), workdir, sandbox, closing })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -266,6 +164,7 @@ impl Registry {
         let outcome = {
             let mut inner = self.lock();
             let closed = inner.closed;
+            let results = inner.refuse_taken_names(results, &mut unused);
             let failed = closed || results.iter().any(Result::is_err);
             inner.preparation = None;
             let mut failures: Vec<Fault> = Vec::new();
@@ -306,7 +205,12 @@ impl Registry {
         for path in declaration.looks_interpolated() {
             authority.warn(ConnectWarning::Interpolation { server: declaration.name.clone(), path }).await;
         }
-        let options = ConnectionOptions { declaration, workdir: &self.workdir, cancel: cancel.clone() };
+        let options = ConnectionOptions {
+            declaration,
+            workdir: &self.workdir,
+            sandbox: self.sandbox.as_deref(),
+            cancel: cancel.clone(),
+        };
         let connection = Connection::open(options).await.map_err(|error| named(&declaration.name, error))?;
         match self.discover_tools(declaration, &connection, authority).await {
             Ok(tools) => {
@@ -329,6 +233,9 @@ impl Registry {
         let listing = connection.list_tools().await.map_err(|error| named(&server, error))?;
         for (tool, why) in listing.dropped {
             authority.warn(ConnectWarning::ToolLeftOut { server: server.clone(), tool, why }).await;
+        }
+        if connection.is_unwatched() {
+            authority.warn(ConnectWarning::Unwatched { server: server.clone() }).await;
         }
         if connection.take_skip_notice() {
             authority.warn(ConnectWarning::SkippedLines { server: server.clone() }).await;
@@ -375,18 +282,21 @@ impl Registry {
         };
         let late = {
             let mut inner = self.lock();
-            if inner.closed {
-                Some(ready)
+            let refusal = if inner.closed { Some(closed_registry()) } else { inner.taken_name(&[], &ready) };
+            if let Some(fault) = refusal {
+                Some((ready, fault))
             } else {
                 inner.entries.push(Entry { declaration, state: State::Ready(Arc::new(ready)) });
                 None
             }
         };
-        if let Some(ready) = late {
-            ready.connection.close().await;
-            return Err(closed_registry());
+        match late {
+            Some((ready, fault)) => {
+                ready.connection.close().await;
+                Err(fault)
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Closes a server's connection and forgets the server.
@@ -452,75 +362,6 @@ impl Registry {
         let inner = self.lock();
         inner.entries.iter().filter_map(Entry::connection).for_each(Connection::kill_now);
     }
-}
-
-impl Inner {
-    fn notice_ended(&mut self) {
-        for entry in &mut self.entries {
-            if let State::Ready(ready) = &entry.state
-                && let Some(why) = ready.connection.ended()
-            {
-                let message = format!(
-                    "server `{}`: catalog unavailable, because its connection ended ({why}); unregister it and register it again",
-                    entry.declaration.name
-                );
-                entry.state = State::Stale(Arc::clone(ready), Fault::new(ErrorCode::McpStale, message));
-            }
-        }
-    }
-
-    fn refuse_unusable(&self) -> Result<(), Fault> {
-        let unusable = self.entries.iter().filter_map(|entry| match &entry.state {
-            State::Stale(_, fault) | State::Failed(fault) => Some(fault.clone()),
-            _ => None,
-        });
-        all_of(&unusable.collect::<Vec<_>>())
-    }
-
-    fn take_configured(&mut self) -> Vec<Arc<ServerDeclaration>> {
-        let configured = self.entries.iter_mut().filter(|entry| matches!(entry.state, State::Configured));
-        configured
-            .map(|entry| {
-                entry.state = State::Connecting;
-                Arc::clone(&entry.declaration)
-            })
-            .collect()
-    }
-}
-
-impl Entry {
-    fn connection(&self) -> Option<&Connection> {
-        match &self.state {
-            State::Ready(ready) | State::Stale(ready, _) => Some(&ready.connection),
-            _ => None,
-        }
-    }
-
-    fn status(&self) -> ServerStatus {
-        let (status, ready, fault) = match &self.state {
-            State::Configured => ("configured", None, None),
-            State::Connecting => ("connecting", None, None),
-            State::Ready(ready) => ("ready", Some(ready), None),
-            State::Stale(ready, fault) => ("stale", Some(ready), Some(fault)),
-            State::Failed(fault) => ("error", None, Some(fault)),
-        };
-        ServerStatus {
-            name: self.declaration.name.to_string(),
-            source: self.declaration.source,
-            status,
-            tool_names: ready
-                .map(|ready| ready.tools.iter().map(|tool| tool.full_name.clone()).collect())
-                .unwrap_or_default(),
-            error: fault.map(|fault| format!("{}: {}", fault.code().as_str(), fault.message())),
-        }
-    }
-}
-
-/// One fault for all that failed: the first one's code, everyone's sentence.
-fn all_of(faults: &[Fault]) -> Result<(), Fault> {
-    let Some(first) = faults.first() else { return Ok(()) };
-    let messages: Vec<&str> = faults.iter().map(Fault::message).collect();
-    Err(Fault::new(first.code(), messages.join("; ")))
 }
 
 fn named(server: &ServerName, error: impl Into<super::connection::ConnectError>) -> Fault {
