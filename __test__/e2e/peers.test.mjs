@@ -84,7 +84,7 @@ describe.each([
   ['stdio', 'exit', 'MCP_EXITED', 'stale'],
   ['stdio', '5-MiB', 'MCP_LIMIT', 'stale'],
   ['stdio', 'nan', 'MCP_PROTOCOL', 'ready'],
-  ['stdio', 'wrong-id', 'MCP_TIMEOUT', 'ready'],
+  ['stdio', 'wrong-id', 'MCP_PROTOCOL', 'ready'],
   ['stdio', 'silent', 'MCP_TIMEOUT', 'ready'],
   ['stdio', 'internal-error', 'MCP_PROTOCOL', 'ready'],
   ['stdio', 'input-required', 'MCP_PROTOCOL', 'ready'],

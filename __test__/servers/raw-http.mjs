@@ -1,10 +1,10 @@
 // An HTTP peer that misbehaves as told. Node built-ins only.
 //
 // Modes of a method besides those in raw.mjs: good, sse, silent, html, empty, 500, 302, 404, drop (after the
-// request), half (the connection ends inside the body), stream-end (an event stream without an answer), unended.
+// request), status (`status`, `headers` and `body` as given), steps (an event stream with progress), half (the connection ends inside the body), stream-end (an event stream without an answer), unended.
 import { listen } from './http.mjs'
 import { options, record } from './log.mjs'
-import { answer, hears, modeOf, wrongAnswers } from './raw.mjs'
+import { answer, flood, hears, modeOf, steps, wrongAnswers } from './raw.mjs'
 
 const json = (response, text) => response.writeHead(200, { 'content-type': 'application/json' }).end(text)
 
@@ -20,6 +20,20 @@ const modes = {
   500: (response) => response.writeHead(500, { 'content-type': 'text/plain' }).end('SECRET remote text'),
   404: (response) => response.writeHead(404).end(),
   302: (response) => response.writeHead(302, { location: 'http://127.0.0.1:9/elsewhere' }).end(),
+  status: (response, { id }) =>
+    response
+      .writeHead(options.status, options.headers)
+      .end(Buffer.from(options.body.replace('ID', JSON.stringify(id)), options.encoding ?? 'utf8')),
+  steps: (response, message) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const step of [...steps(message), JSON.stringify(answer(message))]) response.write(`data: ${step}\n\n`)
+    response.end()
+  },
+  flood: (response, message) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.on('close', () => record({ closed: message.id }))
+    flood(response, message, (text) => `data: ${text}\n\n`)
+  },
   drop: (_, __, request) => request.socket.destroy(),
   half: (response, message) => {
     const text = JSON.stringify(answer(message))

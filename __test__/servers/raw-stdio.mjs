@@ -1,10 +1,10 @@
 // A stdio peer that misbehaves as told. Node built-ins only.
 //
-// Modes of a method besides those in raw.mjs: good, silent, exit (code 3), crlf, twice. `banner: true` prints
+// Modes of a method besides those in raw.mjs: good, silent, exit (code 3), crlf, twice, bom, flood. `banner: true` prints
 // lines that are no JSON first; `bom: true` starts with a byte order mark.
 import { createInterface } from 'node:readline'
 import { options, record } from './log.mjs'
-import { answer, hears, modeOf, wrongAnswers } from './raw.mjs'
+import { answer, flood, hears, modeOf, steps, wrongAnswers } from './raw.mjs'
 
 const write = (text, end = '\n') => process.stdout.write(text + end)
 
@@ -23,8 +23,11 @@ createInterface({ input: process.stdin })
     }
     const mode = modeOf(message.method)
     if (mode === 'silent') return
+    if (mode === 'flood') return flood(process.stdout, message, (text) => `${text}\n`)
+    for (const step of steps(message)) write(step)
     if (mode === 'exit') process.exit(3)
     if (mode === 'crlf') return write(JSON.stringify(answer(message)), '\r\n')
+    if (mode === 'bom') return write(`\ufeff${JSON.stringify(answer(message))}`)
     if (mode === 'twice') write(JSON.stringify(answer(message)))
     write(wrongAnswers[mode]?.(message) ?? JSON.stringify(answer(message)))
   })

@@ -2,7 +2,8 @@
 //
 // Options: `log`, and per method a mode: `discover`, `list`, `call`, `listen`. `text` is what the mode `verbatim`
 // sends, with `ID` replaced by the request's id. `tool` adds to the listed tool, `later` to the one listed from the
-// second time on. With `listen` the server says that it tells changes of its tools.
+// second time on. `steps` are the progress parameters that a call tells before its answer; the mode `flood` tells
+// progress without end, with a message of `size` characters. With `listen` the server says that it tells changes of its tools.
 import { options } from './log.mjs'
 
 export const modeOf = (method) =>
@@ -83,6 +84,23 @@ export const wrongAnswers = {
     message.result.filler = 'x'.repeat(5 << 20)
     return JSON.stringify(message)
   },
+}
+
+const progress = (request, params) =>
+  `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${JSON.stringify(request.params._meta.progressToken)},${params}}}`
+
+/** The progress that a call tells: each of `options.steps` is the inside of its parameters, as text. */
+export const steps = (request) =>
+  request.method === 'tools/call' ? (options.steps ?? []).map((params) => progress(request, params)) : []
+
+/** Writes progress until the stream is gone. `frame` makes a message of a text. */
+export function flood(stream, request, frame) {
+  const text = frame(progress(request, `"progress":1,"message":"${'x'.repeat(options.size ?? 0)}"`))
+  const more = () => {
+    while (!stream.destroyed && stream.write(text));
+    if (!stream.destroyed) stream.once('drain', more)
+  }
+  more()
 }
 
 /** What a subscription hears in each mode: messages, and how it goes on. */

@@ -16,10 +16,13 @@ pub const CONFIG_FILE_BYTES: usize = 256 * 1024;
 pub const CATALOG_BYTES: usize = 512 * 1024;
 /// Longest progress message, in characters.
 pub const PROGRESS_MESSAGE_CHARS: usize = 1024;
+/// How much progress of one call may wait to be told, in bytes.
+pub const PROGRESS_BYTES: usize = 4 * 1024 * 1024;
 /// How long an HTTP connection may take to open.
 pub const HTTP_CONNECT: Duration = Duration::from_secs(10);
-/// How long an unused HTTP connection is kept; below the five seconds after which common servers hang up.
-pub const HTTP_IDLE: Duration = Duration::from_secs(2);
+/// How long an unused HTTP connection is kept: below the 200 ms after which the quickest servers hang up, since a
+/// request on a connection that is closing cannot be sent again safely.
+pub const HTTP_IDLE: Duration = Duration::from_millis(150);
 /// How long a silent HTTP connection waits before it asks whether the other side is still there.
 pub const HTTP_KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long a catalog waits for its subscription to be acknowledged; it is read again when that comes later.

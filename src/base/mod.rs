@@ -9,3 +9,4 @@ pub mod process;
 pub mod secret;
 pub mod suggest;
 pub mod task;
+pub mod text;

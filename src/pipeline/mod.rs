@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::call::ToolCall;
@@ -24,7 +23,7 @@ use self::tools::{HostCall, Route, ToolHandler, ToolTable, Validated};
 use crate::base::emitter::Emitter;
 use crate::base::limits::{HOST_DEADLINE, PROJECTION_BYTES, VALIDATION_DEADLINE};
 use crate::mcp::catalog::CatalogTool;
-use crate::mcp::connection::{CallRequest, Progress};
+use crate::mcp::connection::{CallRequest, Progress, ProgressQueue};
 use crate::mcp::registry::{ConnectWarning, ReadyServer};
 use crate::schema::{CompiledSchema, describe};
 
@@ -172,7 +171,7 @@ impl Pipeline {
     ) -> Result<ToolOutcome, Refusal> {
         let call = permitted.call();
         let Value::Object(arguments) = &call.input else { return Err(Refusal("the input is not an object".into())) };
-        let (progress, mut told) = mpsc::unbounded_channel();
+        let (progress, mut steps) = ProgressQueue::new();
         let request = CallRequest {
             tool: &tool.listed.name,
             arguments: arguments.clone(),
@@ -180,27 +179,19 @@ impl Pipeline {
             cancel: self.cancel.clone(),
             progress: Some(progress),
         };
-        let answer = {
-            let answer = server.connection.call(request);
-            tokio::pin!(answer);
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(progress) = told.recv() => self.tell(call, &progress).await,
-                    answer = &mut answer => break answer,
-                }
+        // All progress the server sent comes before its result; whoever hears it cannot hold up the deadline.
+        let telling = async {
+            while let Some(step) = steps.next().await {
+                self.tell(call, &step).await;
             }
         };
+        let (answer, ()) = tokio::join!(server.connection.call(request), telling);
         if server.connection.take_skip_notice() {
             let warning = ConnectWarning::SkippedLines { server: server.declaration.name.clone() };
             let message = warning.to_string();
             self.emitter
                 .emit(CallEvent::Diagnostic { level: "warning", code: warning.code(), message: &message })
                 .await;
-        }
-        // All progress the server sent comes before its result.
-        while let Ok(progress) = told.try_recv() {
-            self.tell(call, &progress).await;
         }
         let raw = answer.map_err(|error| Refusal(format!("{}: {error}. {UNCERTAIN}", error.code().as_str())))?;
         let result = RawResult::read(&raw).map_err(|_| {

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::requests::Requests;
 use super::{CallError, ConnectError, HeaderParam, complete};
 use crate::base::limits::{CATALOG_BYTES, CATALOG_PAGES, CATALOG_TOOLS};
+use crate::base::text::cleaned;
 use crate::mcp::transport::{Extras, header_params};
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -45,7 +46,7 @@ impl Hash for Listing {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut tools: Vec<&ListedTool> = self.tools.iter().collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
-        (tools, &self.dropped).hash(state);
+        (tools, &self.dropped, &self.unseen).hash(state);
     }
 }
 
@@ -54,6 +55,8 @@ impl Hash for Listing {
 pub struct Listing {
     /// The usable tools, in the server's order.
     pub tools: Vec<ListedTool>,
+    /// Tools whose description or schema holds characters that are not seen.
+    pub unseen: Vec<String>,
     /// Tools left out because of a forbidden `x-mcp-header`, with the reason.
     pub dropped: Vec<(String, String)>,
 }
@@ -90,6 +93,7 @@ pub(super) async fn read_all(
         let message = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let page = match requests.exchange(message, Extras::default(), None).await {
             Err(CallError::Refused { code: METHOD_NOT_FOUND }) if !has_tools => return Ok(listing),
+            Err(CallError::Refused { code }) => return Err(ConnectError::ListRefused { code }),
             page => page?,
         };
         bytes += page.get().len();
@@ -131,10 +135,15 @@ fn take(listing: &mut Listing, raw: &RawValue, mirrors_headers: bool) -> Result<
         return Err(fault("its outputSchema is not an object"));
     }
     let params = if mirrors_headers { header_params(&schema) } else { Ok(Vec::new()) };
+    let description = tool.description.as_deref().and_then(cleaned);
+    // The schema reaches the model unchanged; what it hides is at least told.
+    if description.is_some() || cleaned(tool.input_schema.get()).is_some() {
+        listing.unseen.push(label.clone());
+    }
     match params {
         Ok(header_params) => listing.tools.push(ListedTool {
             name: tool.name,
-            description: tool.description,
+            description: description.or(tool.description),
             input_schema: tool.input_schema.to_owned(),
             output_schema: tool.output_schema.map(ToOwned::to_owned),
             header_params,

@@ -26,10 +26,9 @@ use rmcp::{ClientCacheConfig, ClientLifecycleMode, ClientServiceExt, RoleClient}
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use super::transport::{CallError, ConnectError, HeaderParam, Progress};
+pub use super::transport::{CallError, ConnectError, HeaderParam, Progress, ProgressQueue, ProgressSink};
 pub use listing::{ListedTool, Listing};
 
 use super::config::{ServerDeclaration, TransportConfig};
@@ -66,7 +65,7 @@ pub struct CallRequest<'a> {
     /// Gives up the call.
     pub cancel: CancellationToken,
     /// Where progress goes; all of it is there before the call returns.
-    pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    pub progress: Option<ProgressSink>,
 }
 
 /// One live connection.

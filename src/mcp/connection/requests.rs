@@ -99,7 +99,10 @@ impl Requests {
         let exchange = async {
             let (answer, mut open) = self.send(message, extras).await?;
             let answer = answer.await;
-            open.0 = None;
+            // A call that failed on our side alone is still open on the other.
+            if !open.is_pending(&self.options.wire) {
+                open.0 = None;
+            }
             answer.unwrap_or_else(|_| Err(self.lost()))
         };
         tokio::select! {
@@ -139,6 +142,12 @@ impl Requests {
 
 /// Tells the server that nobody waits any more.
 struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+
+impl CancelOnDrop {
+    fn is_pending(&self, wire: &Wire) -> bool {
+        matches!(&self.0, Some((_, RequestId::Number(id))) if wire.is_pending(*id))
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -211,7 +211,7 @@ impl Shared {
 fn is_refusal(answer: &Result<Answer, RecvError>) -> bool {
     match answer {
         Ok(Err(CallError::Refused { .. })) => true,
-        Ok(Err(CallError::Connection(ConnectError::Status { status }))) => (400..500).contains(status),
+        Ok(Err(CallError::Connection(ConnectError::Status { status, .. }))) => (400..500).contains(status),
         _ => false,
     }
 }

@@ -43,9 +43,19 @@ pub enum ConnectWarning {
         /// The server.
         server: ServerName,
     },
-    /// The server writes something else than messages to its standard output.
+    /// A tool's description or schema holds characters that nobody sees.
     #[error(
-        "server `{server}` writes lines to its standard output that are no messages; they are skipped. It should log to standard error"
+        "server `{server}`: the tool {tool:?} describes itself with characters that are not seen; they are removed from its description. Look at it before you trust it"
+    )]
+    UnseenCharacters {
+        /// The server.
+        server: ServerName,
+        /// The tool.
+        tool: String,
+    },
+    /// The server sends something else than messages.
+    #[error(
+        "server `{server}` sends text that is no usable message; it is skipped. Over stdio, a server should log to standard error"
     )]
     SkippedLines {
         /// The server.
@@ -60,6 +70,7 @@ impl ConnectWarning {
         match self {
             Self::Interpolation { .. } => "mcp_interpolation",
             Self::ToolLeftOut { .. } => "mcp_tool_left_out",
+            Self::UnseenCharacters { .. } => "mcp_unseen_characters",
             Self::Unwatched { .. } => "mcp_unwatched",
             Self::SkippedLines { .. } => "mcp_skipped_lines",
         }

@@ -16,7 +16,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{FutureExt, join_all};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use authority::{ConnectAuthority, ConnectWarning};
 pub use entry::{ReadyServer, ServerStatus};
@@ -25,7 +28,7 @@ use self::entry::{Entry, Inner, State, all_of};
 use self::preparation::{Preparation, Waiter};
 use super::catalog::{self, CatalogTool};
 use super::config::{ServerDeclaration, ServerName};
-use super::connection::{Connection, ConnectionOptions};
+use super::connection::{ConnectError, Connection, ConnectionOptions};
 use super::sandbox::Sandbox;
 use crate::base::code::ErrorCode;
 use crate::base::fault::Fault;
@@ -48,15 +51,19 @@ pub struct Registry {
     inner: Mutex<Inner>,
     workdir: PathBuf,
     sandbox: Option<Arc<Sandbox>>,
+    mutations: TaskTracker,
     closing: CancellationToken,
 }
 
-/// Releases the right to change the registry.
-struct Mutation<'a>(&'a Registry);
+/// The right to change the registry; `close()` waits until it is given back.
+struct Mutation<'a> {
+    registry: &'a Registry,
+    _open: TaskTrackerToken,
+}
 
 impl Drop for Mutation<'_> {
     fn drop(&mut self) {
-        self.0.lock().mutating = false;
+        self.registry.lock().mutating = false;
     }
 }
 
@@ -67,7 +74,8 @@ impl Registry {
         let RegistryOptions { servers, workdir, sandbox, closing } = options;
         let configured = |declaration| Entry { declaration: Arc::new(declaration), state: State::Configured };
         let entries = servers.into_iter().map(configured).collect();
-        Arc::new(Self { inner: Mutex::new(Inner { entries, ..Inner::default() }), workdir, sandbox, closing })
+        let inner = Mutex::new(Inner { entries, ..Inner::default() });
+        Arc::new(Self { inner, workdir, sandbox, mutations: TaskTracker::new(), closing })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -211,8 +219,17 @@ impl Registry {
             sandbox: self.sandbox.as_deref(),
             cancel: cancel.clone(),
         };
+        let deadline = Instant::now() + declaration.timeout;
         let connection = Connection::open(options).await.map_err(|error| named(&declaration.name, error))?;
-        match self.discover_tools(declaration, &connection, authority).await {
+        let late = || named(&declaration.name, ConnectError::Timeout { after: declaration.timeout });
+        let discovery = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Fault::aborted()),
+            tools = timeout_at(deadline, self.discover_tools(declaration, &connection, authority)) => {
+                tools.unwrap_or_else(|_| Err(late()))
+            }
+        };
+        match discovery {
             Ok(tools) => {
                 Ok(ReadyServer { declaration: Arc::clone(declaration), connection: Arc::new(connection), tools })
             }
@@ -231,6 +248,9 @@ impl Registry {
     ) -> Result<Vec<Arc<CatalogTool>>, Fault> {
         let server = declaration.name.clone();
         let listing = connection.list_tools().await.map_err(|error| named(&server, error))?;
+        for tool in listing.unseen {
+            authority.warn(ConnectWarning::UnseenCharacters { server: server.clone(), tool }).await;
+        }
         for (tool, why) in listing.dropped {
             authority.warn(ConnectWarning::ToolLeftOut { server: server.clone(), tool, why }).await;
         }
@@ -272,14 +292,13 @@ impl Registry {
                 ));
             }
         }
-        let work = async {
-            authority.authorize(&declaration).await.map_err(|why| denied(&declaration.name, &why))?;
-            self.connect(&declaration, authority, &self.closing).await
-        };
-        let ready = tokio::select! {
-            ready = work => ready?,
+        tokio::select! {
+            biased;
             () = self.closing.cancelled() => return Err(closed_registry()),
-        };
+            answer = authority.authorize(&declaration) => answer.map_err(|why| denied(&declaration.name, &why))?,
+        }
+        let cancelled = |fault: Fault| if self.closing.is_cancelled() { closed_registry() } else { fault };
+        let ready = self.connect(&declaration, authority, &self.closing).await.map_err(cancelled)?;
         let late = {
             let mut inner = self.lock();
             let refusal = if inner.closed { Some(closed_registry()) } else { inner.taken_name(&[], &ready) };
@@ -327,7 +346,7 @@ impl Registry {
             return Err(busy());
         }
         inner.mutating = true;
-        Ok(Mutation(self))
+        Ok(Mutation { registry: self, _open: self.mutations.token() })
     }
 
     /// The ready servers, for one run.
@@ -353,6 +372,8 @@ impl Registry {
         if let Some(preparation) = preparation {
             let _ = preparation.await;
         }
+        self.mutations.close();
+        self.mutations.wait().await;
         join_all(entries.iter().filter_map(Entry::connection).map(Connection::close)).await;
     }
 

@@ -13,11 +13,16 @@ use crate::base::code::ErrorCode;
 #[non_exhaustive]
 pub enum ConnectError {
     /// The program did not start.
-    #[error("the command {command:?} cannot be started; check that it is installed and in PATH")]
+    #[error("the command {command:?} {why}")]
     Command {
         /// The program as declared.
         command: String,
+        /// What was wrong, and what to do.
+        why: &'static str,
     },
+    /// The directory to start it in is gone.
+    #[error("the working directory is not there any more; make an agent with another `workdir`")]
+    Workdir,
     /// The host's sandbox gave no command to run.
     #[error("the sandbox did not take the server's command: {what}; nothing was started")]
     Sandbox {
@@ -43,10 +48,24 @@ pub enum ConnectError {
         status: u16,
     },
     /// The server refuses with an HTTP status.
-    #[error("the server refused the request with HTTP status {status}; check the declared URL and headers")]
+    #[error("the server refused the request with HTTP status {status}{}", status_text(*status, *retry_after))]
     Status {
         /// The HTTP status.
         status: u16,
+        /// The seconds that the server asks to wait.
+        retry_after: Option<u32>,
+    },
+    /// The server answers in another form.
+    #[error("the server answers with {} instead of JSON or an event stream; check the declared URL", named_kind(kind))]
+    ContentType {
+        /// The media type; empty when there is none that can be shown.
+        kind: String,
+    },
+    /// The list of tools was refused.
+    #[error("tools/list failed: the server answered with error {code}{}; check the server", code_text(*code))]
+    ListRefused {
+        /// The JSON-RPC code.
+        code: i64,
     },
     /// The process ended.
     #[error("the server's process exited{}; start it by hand to see why", exit_text(*code))]
@@ -67,7 +86,7 @@ pub enum ConnectError {
         what: &'static str,
     },
     /// Discovery or listing was refused.
-    #[error("discovery failed: the server answered with error {code}; it must speak protocol revision 2026-07-28")]
+    #[error("discovery failed: the server answered with error {code}{}; it must speak protocol revision 2026-07-28", code_text(*code))]
     Refused {
         /// The JSON-RPC code.
         code: i64,
@@ -103,20 +122,49 @@ fn exit_text(code: Option<i32>) -> String {
     code.map_or_else(|| " after a signal or without a code".to_owned(), |code| format!(" with code {code}"))
 }
 
+/// What a status means for the one who declared the server.
+fn status_text(status: u16, retry_after: Option<u32>) -> String {
+    match (status, retry_after) {
+        (401 | 403, _) => ": it wants other credentials; check the declared headers".to_owned(),
+        (404, _) => ": there is no such endpoint; check the declared URL".to_owned(),
+        (429, Some(seconds)) => format!(": its rate limit is reached; try again in {seconds} s"),
+        (429, None) => ": its rate limit is reached; try again later".to_owned(),
+        (500.., Some(seconds)) => format!(": it is not well; try again in {seconds} s"),
+        (500.., None) => ": it is not well; try again later, or ask its operator".to_owned(),
+        _ => "; check the declared URL and headers".to_owned(),
+    }
+}
+
+fn named_kind(kind: &str) -> &str {
+    if kind.is_empty() { "something without a usable Content-Type" } else { kind }
+}
+
+/// The name of a code that the protocol defines.
+fn code_text(code: i64) -> &'static str {
+    match code {
+        -32700 => " (parse error)",
+        -32600 => " (invalid request)",
+        -32601 => " (method not found)",
+        -32602 => " (invalid params)",
+        -32603 => " (internal error)",
+        _ => "",
+    }
+}
+
 impl ConnectError {
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Command { .. } | Self::Sandbox { .. } | Self::Unreachable | Self::Status { .. } => {
+            Self::Command { .. } | Self::Workdir | Self::Sandbox { .. } | Self::Unreachable | Self::Status { .. } => {
                 ErrorCode::McpUnreachable
             }
             Self::Timeout { .. } => ErrorCode::McpTimeout,
             Self::Tls => ErrorCode::McpTls,
             Self::Redirect { .. } => ErrorCode::McpRedirect,
             Self::Exited { .. } => ErrorCode::McpExited,
-            Self::Protocol { .. } => ErrorCode::McpProtocol,
-            Self::Discovery { .. } | Self::Refused { .. } => ErrorCode::McpDiscovery,
+            Self::Protocol { .. } | Self::ContentType { .. } => ErrorCode::McpProtocol,
+            Self::Discovery { .. } | Self::Refused { .. } | Self::ListRefused { .. } => ErrorCode::McpDiscovery,
             Self::Schema { .. } => ErrorCode::McpSchema,
             Self::Limit { .. } => ErrorCode::McpLimit,
             Self::Cancelled => ErrorCode::Aborted,
@@ -131,7 +179,7 @@ impl ConnectError {
 #[non_exhaustive]
 pub enum CallError {
     /// The server answered with a JSON-RPC error.
-    #[error("the server refused the call with error {code}")]
+    #[error("the server refused the call with error {code}{}", code_text(*code))]
     Refused {
         /// The JSON-RPC code.
         code: i64,

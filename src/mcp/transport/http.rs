@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Certificate, Client, Response, StatusCode, redirect};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use url::{Host, Url};
 
 use super::sse::SseParser;
-use super::{Action, CallError, ConnectError, LISTEN, Wire, safe_header_value};
+use super::{Action, Arrival, CallError, ConnectError, LISTEN, Wire, safe_header_value};
 use crate::base::limits::{HTTP_CONNECT, HTTP_IDLE, HTTP_KEEPALIVE, MESSAGE_BYTES};
 use crate::base::{env, task};
 
@@ -145,9 +145,10 @@ impl HttpLink {
             return Err(ConnectError::Redirect { status: status.as_u16() }.into());
         }
         if !status.is_success() {
-            let refused = CallError::from(ConnectError::Status { status: status.as_u16() });
+            let refused =
+                CallError::from(ConnectError::Status { status: status.as_u16(), retry_after: wait(&response) });
             let body = whole(response).await.map_err(|_| refused.clone())?;
-            return self.read_answer(id, &body, refused);
+            return self.read_answer(Arrival::RefusalOf(id), &body, refused);
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Err(CallError::Protocol { what: "the answer has no result" });
@@ -157,15 +158,20 @@ impl HttpLink {
         match kind.as_str() {
             "application/json" => {
                 let body = whole(response).await?;
-                self.read_answer(id, &body, CallError::Protocol { what: "the body is not the answer to the request" })
+                self.read_answer(
+                    Arrival::AnswerTo(id),
+                    &body,
+                    CallError::Protocol { what: "the body is not the answer to the request" },
+                )
             }
             "text/event-stream" => self.stream(id, response, bound).await,
-            _ => Err(CallError::Protocol { what: "the answer is neither JSON nor an event stream" }),
+            kind => Err(ConnectError::ContentType { kind: plain_kind(kind) }.into()),
         }
     }
 
-    fn read_answer(&self, id: i64, body: &[u8], otherwise: CallError) -> Result<(), CallError> {
-        self.wire.incoming(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body), Some(id));
+    fn read_answer(&self, arrival: Arrival, body: &[u8], otherwise: CallError) -> Result<(), CallError> {
+        let (Arrival::AnswerTo(id) | Arrival::RefusalOf(id)) = arrival else { return Err(otherwise) };
+        self.wire.incoming(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body), arrival);
         if self.wire.is_pending(id) { Err(otherwise) } else { Ok(()) }
     }
 
@@ -179,7 +185,7 @@ impl HttpLink {
                 return Err(too_large("bytes in one response").into());
             }
             parser.push(&chunk, |event| {
-                self.wire.incoming(event, Some(id));
+                self.wire.incoming(event, Arrival::AnswerTo(id));
             });
             if parser.held() > MESSAGE_BYTES {
                 return Err(too_large("bytes in one event").into());
@@ -192,6 +198,17 @@ impl HttpLink {
         }
         Err(CallError::Protocol { what: "the event stream ended without an answer" })
     }
+}
+
+/// How long the server asks to wait, in seconds.
+fn wait(response: &Response) -> Option<u32> {
+    response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// A media type that can stand in a message of ours; empty when it cannot.
+fn plain_kind(kind: &str) -> String {
+    let is_plain = kind.len() <= 60 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.+-".contains(&byte));
+    if is_plain { kind.to_owned() } else { String::new() }
 }
 
 /// The whole body, within the limit.

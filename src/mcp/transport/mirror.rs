@@ -42,7 +42,7 @@ const SCHEMA_MAPS: &[&str] = &["patternProperties", "dependentSchemas", "$defs",
 /// The marked arguments of an input schema, or why the marks are forbidden.
 pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, &'static str> {
     let mut found = Vec::new();
-    walk(schema, Some(&mut Vec::new()), &mut found)?;
+    Walk { root: schema, referred: HashSet::new(), found: &mut found }.schema(schema, Some(&mut Vec::new()))?;
     let mut names = HashSet::new();
     if found.iter().all(|param: &HeaderParam| names.insert(param.name.to_ascii_lowercase())) {
         Ok(found)
@@ -51,42 +51,56 @@ pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, &'static
     }
 }
 
-/// `path` is `None` where `properties` alone do not lead.
-fn walk(schema: &Value, path: Option<&mut Vec<String>>, found: &mut Vec<HeaderParam>) -> Result<(), &'static str> {
-    let Value::Object(schema) = schema else { return Ok(()) };
-    let mut path = path;
-    if let Some(mark) = schema.get(MARK) {
-        let Some(path) = path.as_deref().filter(|path| !path.is_empty()) else {
-            return Err("x-mcp-header stands where properties alone do not lead");
-        };
-        let name = mark.as_str().filter(|name| is_token(name)).ok_or("x-mcp-header is not a header name")?;
-        if !matches!(schema.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
-            return Err("x-mcp-header is on a type other than string, integer or boolean");
+/// One walk through a whole schema.
+struct Walk<'a> {
+    root: &'a Value,
+    referred: HashSet<&'a str>,
+    found: &'a mut Vec<HeaderParam>,
+}
+
+impl<'a> Walk<'a> {
+    /// `path` is `None` where `properties` alone do not lead.
+    fn schema(&mut self, schema: &'a Value, path: Option<&mut Vec<String>>) -> Result<(), &'static str> {
+        let Value::Object(schema) = schema else { return Ok(()) };
+        let mut path = path;
+        if let Some(mark) = schema.get(MARK) {
+            let Some(path) = path.as_deref().filter(|path| !path.is_empty()) else {
+                return Err("x-mcp-header stands where properties alone do not lead");
+            };
+            let name = mark.as_str().filter(|name| is_token(name)).ok_or("x-mcp-header is not a header name")?;
+            if !matches!(schema.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+                return Err("x-mcp-header is on a type other than string, integer or boolean");
+            }
+            self.found.push(HeaderParam { path: path.clone(), name: name.to_owned() });
         }
-        found.push(HeaderParam { path: path.clone(), name: name.to_owned() });
-    }
-    if let Some(Value::Object(properties)) = schema.get("properties") {
-        for (name, property) in properties {
-            match path.as_deref_mut() {
-                Some(path) => {
-                    path.push(name.clone());
-                    walk(property, Some(path), found)?;
-                    path.pop();
+        if let Some(Value::Object(properties)) = schema.get("properties") {
+            for (name, property) in properties {
+                match path.as_deref_mut() {
+                    Some(path) => {
+                        path.push(name.clone());
+                        self.schema(property, Some(path))?;
+                        path.pop();
+                    }
+                    None => self.schema(property, None)?,
                 }
-                None => walk(property, None, found)?,
             }
         }
-    }
-    for inner in SCHEMAS.iter().filter_map(|keyword| schema.get(*keyword)) {
-        match inner {
-            Value::Array(list) => list.iter().try_for_each(|inner| walk(inner, None, found))?,
-            inner => walk(inner, None, found)?,
+        for inner in SCHEMAS.iter().filter_map(|keyword| schema.get(*keyword)) {
+            match inner {
+                Value::Array(list) => list.iter().try_for_each(|inner| self.schema(inner, None))?,
+                inner => self.schema(inner, None)?,
+            }
+        }
+        for inner in SCHEMA_MAPS.iter().filter_map(|keyword| schema.get(*keyword)?.as_object()) {
+            inner.values().try_for_each(|inner| self.schema(inner, None))?;
+        }
+        // A reference may lead where no keyword does.
+        let reference = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+        match reference.filter(|pointer| self.referred.insert(pointer)).and_then(|pointer| self.root.pointer(pointer)) {
+            Some(target) if !std::ptr::eq(target, self.root) => self.schema(target, None),
+            _ => Ok(()),
         }
     }
-    for inner in SCHEMA_MAPS.iter().filter_map(|keyword| schema.get(*keyword)?.as_object()) {
-        inner.values().try_for_each(|inner| walk(inner, None, found))?;
-    }
-    Ok(())
 }
 
 fn is_token(name: &str) -> bool {

@@ -1,6 +1,15 @@
 //! Server-sent events: bytes in, the data of each event out.
 //!
-//! Lines end with CR, LF or both; comments and the fields `id`, `retry` and `event` play no part.
+//! Lines end with CR, LF or both; comments and the fields `id` and `retry` play no part. Events of another type
+//! than `message` are none of ours.
+
+/// The type of the event that is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Message,
+    Other,
+}
 
 /// Cuts a byte stream into events.
 #[derive(Debug, Default)]
@@ -8,6 +17,7 @@ pub(crate) struct SseParser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    kind: Kind,
     after_cr: bool,
     past_first_line: bool,
 }
@@ -49,17 +59,15 @@ impl SseParser {
             }
         }
         if line.is_empty() {
-            if self.has_data {
+            if self.has_data && self.kind == Kind::Message {
                 event(&self.data);
             }
             self.data.clear();
             self.has_data = false;
-        } else if let Some(rest) = line.strip_prefix(b"data") {
-            let value = match rest {
-                [] => rest,
-                [b':', b' ', value @ ..] | [b':', value @ ..] => value,
-                _ => return,
-            };
+            self.kind = Kind::Message;
+        } else if let Some(kind) = field(&line, b"event") {
+            self.kind = if matches!(kind, b"" | b"message") { Kind::Message } else { Kind::Other };
+        } else if let Some(value) = field(&line, b"data") {
             if self.has_data {
                 self.data.push(b'\n');
             }
@@ -68,6 +76,15 @@ impl SseParser {
         }
         line.clear();
         self.line = line;
+    }
+}
+
+/// The value of a line, when it is that field.
+fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    match line.strip_prefix(name)? {
+        [] => Some(&[]),
+        [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
+        _ => None,
     }
 }
 
@@ -87,7 +104,7 @@ mod tests {
     fn every_line_end_and_split_gives_the_same_events() {
         let expected = vec!["a\nb".to_owned(), "c".to_owned()];
         for end in ["\n", "\r", "\r\n"] {
-            let text = "\u{feff}: hi\ndata: a\ndata:b\nid: 7\n\nevent: x\n\ndata: c\n\n".replace('\n', end);
+            let text = "\u{feff}: hi\ndata: a\ndata:b\nid: 7\n\nevent: x\n\nevent: ping\ndata: {}\n\nevent: message\ndata: c\n\n".replace('\n', end);
             assert_eq!(events(&[&text]), expected);
             let bytes: Vec<String> = text.chars().map(String::from).collect();
             let split: Vec<&str> = bytes.iter().map(String::as_str).collect();

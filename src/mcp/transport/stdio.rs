@@ -3,6 +3,7 @@
 //! Owns the process, its reader and its writer. A line over the limit ends the connection.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 
-use super::{Action, ConnectError, Wire};
+use super::{Action, Arrival, ConnectError, Wire};
 use crate::base::limits::{CLOSE_GRACE, MESSAGE_BYTES};
 use crate::base::process::{self, Process, ProcessOptions};
 use crate::base::{env, task};
@@ -66,8 +67,7 @@ pub(crate) fn open(
         }
     };
     let options = ProcessOptions { command, args, env, workdir, inherit_stderr: env::passes_server_stderr() };
-    let (process, stdin, stdout) =
-        process::spawn(options).map_err(|_| ConnectError::Command { command: name.to_owned() })?;
+    let (process, stdin, stdout) = process::spawn(options).map_err(|error| not_started(name, workdir, &error))?;
     let (wire, inbound) = Wire::new();
     let (queue, lines) = mpsc::unbounded_channel();
     let link = Arc::new(StdioLink { process, queue: Mutex::new(Some(queue)), wire: Arc::clone(&wire) });
@@ -75,6 +75,18 @@ pub(crate) fn open(
     task::spawn(watch(stdout, Arc::clone(&link)));
     let transport = StdioTransport { link: Arc::clone(&link), inbound };
     Ok((link, wire, transport))
+}
+
+fn not_started(command: &str, workdir: &Path, error: &std::io::Error) -> ConnectError {
+    if !workdir.is_dir() {
+        return ConnectError::Workdir;
+    }
+    let why = match error.kind() {
+        ErrorKind::NotFound => "is not found; check that it is installed and in PATH",
+        ErrorKind::PermissionDenied => "is not executable; check its permissions",
+        _ => "cannot be started; try it by hand",
+    };
+    ConnectError::Command { command: command.to_owned(), why }
 }
 
 impl StdioLink {
@@ -143,7 +155,6 @@ async fn watch(stdout: ChildStdout, link: Arc<StdioLink>) {
 async fn read(mut stdout: ChildStdout, link: &StdioLink) -> Option<ConnectError> {
     let mut buffer = BytesMut::with_capacity(CHUNK);
     let mut looked = 0;
-    let mut is_first = true;
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -160,7 +171,7 @@ async fn read(mut stdout: ChildStdout, link: &StdioLink) -> Option<ConnectError>
         };
         if matches!(count, Ok(0) | Err(_)) {
             if !buffer.is_empty() {
-                line(&buffer, is_first, &link.wire);
+                line(&buffer, &link.wire);
             }
             return None;
         }
@@ -169,7 +180,7 @@ async fn read(mut stdout: ChildStdout, link: &StdioLink) -> Option<ConnectError>
             if looked + end > MESSAGE_BYTES {
                 return Some(too_long());
             }
-            line(whole.get(..looked + end)?, std::mem::take(&mut is_first), &link.wire);
+            line(whole.get(..looked + end)?, &link.wire);
             looked = 0;
         }
         looked = buffer.len();
@@ -183,10 +194,10 @@ fn too_long() -> ConnectError {
     ConnectError::Limit { what: "bytes in one line", limit: MESSAGE_BYTES }
 }
 
-fn line(bytes: &[u8], is_first: bool, wire: &Wire) {
-    let bytes = if is_first { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
+fn line(bytes: &[u8], wire: &Wire) {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     if !bytes.trim_ascii().is_empty() {
-        wire.incoming(bytes, None);
+        wire.incoming(bytes, Arrival::Line);
     }
 }
 
