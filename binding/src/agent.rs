@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lite_agent::agent::config::AgentConfig;
-use lite_agent::agent::run::{RunHandle, RunInput, RunOptions};
+use lite_agent::agent::handle::RunHandle;
+use lite_agent::agent::run::{RunInput, RunOptions};
 use lite_agent::agent::{Agent, AgentHost};
 use lite_agent::base::fault::Fault;
 use lite_agent::pipeline::hooks::HookName;

@@ -5,6 +5,7 @@
 
 pub mod config;
 pub mod event;
+pub mod handle;
 pub mod model;
 mod queue;
 pub mod run;
@@ -20,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::config::ResolvedConfig;
+use self::handle::RunHandle;
 use self::model::ModelClient;
 use self::queue::Queue;
-use self::run::{Run, RunHandle, RunOptions};
+use self::run::{Run, RunOptions};
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
