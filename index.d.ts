@@ -387,6 +387,78 @@ export interface AgentEventRecord {
   event: AgentEvent
 }
 
+// ── Hooks ────────────────────────────────────────────────────────────────────
+
+/** Frozen all the way down. */
+export type Frozen<T> = T extends object ? { readonly [Member in keyof T]: Frozen<T[Member]> } : T
+
+export type HookName = 'run:start' | 'run:end' | 'tool:start' | 'tool:end'
+
+export type HookStatus = 'completed' | 'failed' | 'cancelled' | 'max_turns'
+
+/** What every hook event carries. */
+export interface HookEventBase {
+  /** The same in every event of one run. */
+  runId: string
+  sessionId: string
+  /** Set in the events of a child agent. */
+  agentId?: string
+  source: 'user' | 'background'
+}
+
+/** The session is the run's; no server is prepared and no model is asked yet. */
+export interface RunStartHookEvent extends HookEventBase {
+  event: 'run:start'
+  /** As it was given to `run` or `send`. */
+  input: string | Message[]
+}
+
+/** A run is over, however it ended. Follows every `run:start`, before the caller has the result. */
+export interface RunEndHookEvent extends HookEventBase {
+  event: 'run:end'
+  status: HookStatus
+  /** Absent when the run ended with an error. */
+  result?: LiteAgentResult
+  /** Why there is no result. */
+  error?: EventError
+}
+
+/** A call begins, also one that is going to be refused. */
+export interface ToolStartHookEvent extends HookEventBase {
+  event: 'tool:start'
+  /** With the input as the model gave it. */
+  call: ToolCall
+}
+
+/** A call has its outcome. Follows every `tool:start`, before the model reads the result. */
+export interface ToolEndHookEvent extends HookEventBase {
+  event: 'tool:end'
+  /** With the validated input, once it is valid. */
+  call: ToolCall
+  status: 'completed' | 'failed' | 'cancelled'
+  /** What the model reads, also of a call that failed. */
+  result: ToolResult
+  /** Set unless `status` is `'completed'`. */
+  error?: EventError
+  /** Without the time of the `tool:start` handlers. */
+  durationMs: number
+}
+
+export interface HookEvents {
+  'run:start': RunStartHookEvent
+  'run:end': RunEndHookEvent
+  'tool:start': ToolStartHookEvent
+  'tool:end': ToolEndHookEvent
+}
+
+/** Gets a frozen copy of its own; what it returns is ignored. `signal` fires when nobody waits for it any more. */
+export type HookHandler<Event> = (event: Frozen<Event>, ctx: { signal: AbortSignal }) => unknown
+
+export interface HookOptions {
+  /** 1–120000 milliseconds; 10000 unless set. */
+  timeoutMs?: number
+}
+
 // ── The agent ────────────────────────────────────────────────────────────────
 
 export interface LiteAgentConfig {
@@ -409,6 +481,11 @@ export interface LiteAgentConfig {
   sandbox?: Sandbox
   /** Refuses a configuration without `sandbox`. Default false. */
   requireSandbox?: boolean
+  /**
+   * `'dry-run'` tells every verdict in a `permission_decision` with `simulated: true` and lets tools run without
+   * asking. `mcp_connect` is decided as ever. `'enforce'` unless set.
+   */
+  permissionMode?: 'enforce' | 'dry-run'
   /** Without it, a call that a policy asks about is denied. */
   onApproval?: ApprovalHandler
   tools?: Tool[]
@@ -470,6 +547,22 @@ export interface LiteAgent {
    * listener that fails harms nothing.
    */
   subscribe(listener: (record: AgentEventRecord) => void): () => void
+  /**
+   * Calls `handler` for every event of that name, from the next one on, and gives a function that ends that. Handlers
+   * of one event are awaited one after another, in the order of their registration. One that throws, or is not done in
+   * time, becomes a `diagnostic` event with the code `hook_failed`, and the agent goes on.
+   *
+   * While the agent waits for a handler, `run`, `send`, `awaitIdle`, `close`, `mcp.register` and `mcp.unregister` of
+   * this agent reject in it with `MCP_IN_HOOK`.
+   * @throws {ConfigError} on an unknown name or a bad option.
+   * @throws {AgentError} `CLOSED` after `close()`.
+   */
+  hook<Name extends HookName>(name: Name, handler: HookHandler<HookEvents[Name]>, options?: HookOptions): () => void
+  /**
+   * Resolves when no run of the session is under way or waits for its turn; the agent's own session unless named.
+   * @throws {AgentError} `CLOSED` after `close()`.
+   */
+  awaitIdle(sessionId?: string): Promise<void>
   /** Cancels what runs, closes the servers and resolves. Every call gives the same promise. */
   close(): Promise<void>
 }

@@ -1,11 +1,13 @@
 // The agent of the public API: a thin face of one native agent.
 
-/** @import { AgentEventRecord, LiteAgentConfig, LiteAgentResult, McpServerConfig } from '../index.js' */
+/** @import { AgentEventRecord, HookEvents, HookHandler, HookName, HookOptions } from '../index.js' */
+/** @import { LiteAgentConfig, LiteAgentResult, McpServerConfig } from '../index.js' */
 /** @import { McpServerStatus, Message, RunOptions } from '../index.js' */
 /** @import { NativeAgent, NativeAgentClass } from './border.d.ts' */
 
-const { readConfig, readRun, requireServer } = require('./config.js')
+const { readConfig, readRun, readSessionId, requireServer } = require('./config.js')
 const { AbortError, ConfigError, McpError, closed, internal, unwrap } = require('./errors.js')
+const { readHook } = require('./hooks.js')
 const { Host } = require('./host.js')
 const { encodeJson, kindOf } = require('./json.js')
 const { loadNative } = require('./native.js')
@@ -54,6 +56,8 @@ class LiteAgent {
   /** @type {Promise<void> | undefined} */
   #closing
   #forget
+  /** @type {Set<{ session: string, settled: Promise<unknown> }>} */
+  #sends = new Set()
   /** @type {string} */
   sessionId
   /** @type {McpServers} */
@@ -89,7 +93,14 @@ class LiteAgent {
    * @returns {Promise<LiteAgentResult>}
    */
   async send(input, options = {}) {
-    return this.#start(input, options, { quiet: true }).drain()
+    const result = this.#start(input, options, { quiet: true }).drain()
+    const send = { session: options.sessionId ?? this.sessionId, settled: result.catch(() => {}) }
+    this.#sends.add(send)
+    try {
+      return await result
+    } finally {
+      this.#sends.delete(send)
+    }
   }
 
   /**
@@ -98,6 +109,7 @@ class LiteAgent {
    * @param {{ quiet: boolean }} events `quiet`: nobody reads the run's events
    */
   #start(input, options, { quiet }) {
+    this.#host.hooks.refuseInside(quiet ? 'send' : 'run')
     if (this.#closing) throw closed()
     const { native: json, signal } = readRun(input, options, quiet)
     if (signal?.aborted) throw new AbortError('the run was aborted', { cause: signal.reason })
@@ -121,8 +133,47 @@ class LiteAgent {
     return this.#host.listen(listener)
   }
 
+  /**
+   * @template {HookName} Name
+   * @param {Name} name
+   * @param {HookHandler<HookEvents[Name]>} handler
+   * @param {HookOptions} [options]
+   * @returns {() => void}
+   */
+  hook(name, handler, options = {}) {
+    const timeoutMs = readHook(name, handler, options)
+    if (this.#closing) throw closed()
+    const id = this.#host.hooks.add(handler)
+    unwrap(this.#native.addHook(id, name, timeoutMs), this.#host.kept)
+    return () => {
+      if (this.#host.hooks.remove(id)) this.#native.removeHook(id)
+    }
+  }
+
+  /**
+   * @param {string} [sessionId]
+   * @returns {Promise<void>}
+   */
+  async awaitIdle(sessionId) {
+    this.#host.hooks.refuseInside('awaitIdle')
+    if (this.#closing) throw closed()
+    const session = readSessionId(sessionId) ?? this.sessionId
+    try {
+      unwrap(await this.#native.awaitIdle(session), this.#host.kept)
+    } catch (error) {
+      throw internal(error)
+    }
+    // Whoever sent has the result before the session counts as idle.
+    await Promise.all([...this.#sends].filter((send) => send.session === session).map((send) => send.settled))
+  }
+
   /** @returns {Promise<void>} */
   close() {
+    try {
+      this.#host.hooks.refuseInside('close')
+    } catch (error) {
+      return Promise.reject(error)
+    }
     this.#closing ??= this.#close()
     return this.#closing
   }
@@ -159,7 +210,7 @@ class McpServers {
    * @returns {Promise<void>}
    */
   async register(name, config) {
-    this.#requireOpen(name)
+    this.#requireOpen('mcp.register', name)
     requireServer(config, `the declaration of "${name}"`)
     await this.#settle(this.#native.mcpRegister(name, encodeJson(config)))
   }
@@ -169,7 +220,7 @@ class McpServers {
    * @returns {Promise<void>}
    */
   async unregister(name) {
-    this.#requireOpen(name)
+    this.#requireOpen('mcp.unregister', name)
     await this.#settle(this.#native.mcpUnregister(name))
   }
 
@@ -178,8 +229,12 @@ class McpServers {
     return JSON.parse(this.#native.mcpList())
   }
 
-  /** @param {unknown} name */
-  #requireOpen(name) {
+  /**
+   * @param {string} member
+   * @param {unknown} name
+   */
+  #requireOpen(member, name) {
+    this.#host.hooks.refuseInside(member)
     if (this.#isClosed()) throw new McpError('the agent is closed', { code: 'MCP_CLOSED' })
     if (typeof name !== 'string') {
       throw new McpError(`a server name must be a string, not ${kindOf(name)}`, { code: 'MCP_NAME' })

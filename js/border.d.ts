@@ -69,6 +69,9 @@ export interface NativeAgent {
   chunkReady(call: number): Promise<boolean>
   endChunks(call: number): void
   emitEvent(run: number, json: string): void
+  addHook(handler: number, name: string, timeoutMs: number): string
+  removeHook(handler: number): void
+  awaitIdle(session: string | null): Promise<string>
   mcpRegister(name: string, json: string): Promise<string>
   mcpUnregister(name: string): Promise<string>
   mcpList(): string

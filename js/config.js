@@ -17,6 +17,7 @@ const SUPPORTED = [
   'strictMcpConfig',
   'mcpTransports',
   'permission',
+  'permissionMode',
   'onApproval',
   'tools',
   'allowedTools',
@@ -33,7 +34,6 @@ const SUPPORTED = [
 const NOT_YET = [
   'mcpOAuth',
   'mcpProtocols',
-  'permissionMode',
   'permissionAudit',
   'redact',
   'onAskUser',
@@ -69,6 +69,8 @@ const NOT_YET = [
 const FIXED = { sessions: false, agents: false }
 
 const TRANSPORTS = ['stdio', 'http']
+
+const PERMISSION_MODES = ['enforce', 'dry-run']
 
 const ROLES = ['system', 'user', 'assistant', 'tool']
 
@@ -112,6 +114,7 @@ function readConfig(config) {
     mcpTransports: transports(given.mcpTransports),
     tools: tools.map(declare),
     permission: config.permission === undefined ? undefined : toSpec(config.permission, policies),
+    permissionMode: mode(given.permissionMode),
     hasApproval: approval !== undefined,
     hasSandbox: sandbox !== undefined,
     system: given.system === '' ? '' : text(given.system, 'system'),
@@ -217,6 +220,14 @@ function flag(value, key) {
 }
 
 /** @param {unknown} value */
+function mode(value) {
+  if (value !== undefined && !PERMISSION_MODES.includes(/** @type {string} */ (value))) {
+    throw new ConfigError('"permissionMode" must be "enforce" or "dry-run"')
+  }
+  return value
+}
+
+/** @param {unknown} value */
 function transports(value) {
   const kinds = names(value, 'mcpTransports')
   if (kinds?.some((kind) => !TRANSPORTS.includes(kind))) {
@@ -259,9 +270,12 @@ function readRun(input, options, quiet) {
   requireKnownKeys(options, ['sessionId', 'signal', 'steer'], 'run option')
   if (options.steer !== undefined) throw new ConfigError('"steer" is not supported yet')
   const signal = readSignal(options.signal)
-  const sessionId = text(options.sessionId, 'sessionId')
-  return { native: encodeJson({ sessionId, messages: readInput(input), quiet }), signal }
+  const sessionId = readSessionId(options.sessionId)
+  return { native: encodeJson({ sessionId, input: readInput(input), quiet }), signal }
 }
+
+/** @param {unknown} id */
+const readSessionId = (id) => text(id, 'sessionId')
 
 /** @param {unknown} signal */
 function readSignal(signal) {
@@ -274,7 +288,7 @@ function readSignal(signal) {
 
 /** @param {unknown} input */
 function readInput(input) {
-  if (typeof input === 'string') return [{ role: 'user', content: input }]
+  if (typeof input === 'string') return input
   if (!Array.isArray(input)) {
     throw new ConfigError(`the input must be a string or an array of messages, not ${kindOf(input)}`)
   }
@@ -307,4 +321,4 @@ function requireBlock(block, at) {
   }
 }
 
-module.exports = { readConfig, readRun, requireServer }
+module.exports = { readConfig, readRun, readSessionId, requireServer }

@@ -7,6 +7,7 @@
 /** @import { ErrorName } from './errors.js' */
 
 const { AbortError, AgentError, KeptErrors, ToolError, messageOf, toData } = require('./errors.js')
+const { Hooks } = require('./hooks.js')
 const { encodeJson, isRecord, isThenable, kindOf } = require('./json.js')
 const { pump } = require('./model.js')
 const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
@@ -25,6 +26,7 @@ const NOTHING = '{"ok":null}'
 class Host {
   kept = new KeptErrors()
   validated = new ValidatedValues()
+  hooks = new Hooks()
   /** @type {Map<number, AbortController>} */
   #aborts = new Map()
   /** @type {Map<string, { messages: Message[], tools: ToolSpec[] | undefined }>} */
@@ -75,7 +77,7 @@ class Host {
     const args = JSON.parse(json)
     switch (op) {
       case 'abort':
-        this.#aborts.get(args.call)?.abort(new AbortError('the call was aborted'))
+        this.#abort(args.call)
         return undefined
       case 'model.stream':
         return this.#stream(call, args)
@@ -97,6 +99,9 @@ class Host {
       case 'sandbox.dispose':
         await this.#parts.sandbox?.dispose?.()
         return undefined
+      case 'hook':
+        await this.hooks.call(args.handler, this.#ownEvent(args.event), this.#signal(call))
+        return undefined
       case 'tool.forget':
         this.validated.take(args.run, args.callId)
         return undefined
@@ -110,6 +115,14 @@ class Host {
     const controller = new AbortController()
     this.#aborts.set(call, controller)
     return controller.signal
+  }
+
+  /** @param {number} call */
+  #abort(call) {
+    const controller = this.#aborts.get(call)
+    // A callback that never settles must not keep its entry.
+    this.#aborts.delete(call)
+    controller?.abort(new AbortError('the call was aborted'))
   }
 
   /** @param {number} id */
@@ -246,6 +259,15 @@ class Host {
    */
   fillResult(event) {
     if (event.type === 'done' && event.result?.history) event.result = this.withMessages(event.result)
+  }
+
+  /**
+   * A hook's event, of which nothing is shared with anybody.
+   *
+   * @param {{ result?: Record<string, unknown> }} event
+   */
+  #ownEvent(event) {
+    return event.result?.history ? { ...event, result: structuredClone(this.withMessages(event.result)) } : event
   }
 
   /**

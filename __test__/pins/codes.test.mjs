@@ -13,6 +13,7 @@ const codes = {
   MCP_UNKNOWN: 'McpError',
   MCP_BUSY: 'McpError',
   MCP_CLOSED: 'McpError',
+  MCP_IN_HOOK: 'McpError',
   MCP_DENIED: 'McpError',
   MCP_UNREACHABLE: 'McpError',
   MCP_TIMEOUT: 'McpError',

@@ -6,7 +6,7 @@ mod support;
 
 use lite_agent::base::code::ErrorCode;
 use serde_json::{Value, json};
-use support::{Conduct, StubHost, agent, send};
+use support::{Conduct, StubHost, agent, said, send};
 
 fn tool_result(events: &[Value]) -> &Value {
     &events.iter().find(|event| event["type"] == "tool_result").unwrap()["result"]
@@ -56,8 +56,7 @@ async fn a_schema_that_never_answers_is_an_error_result_after_its_deadline() {
 #[tokio::test]
 async fn closing_ends_a_run_whose_tool_never_answers_and_whose_events_nobody_reads() {
     let agent = agent(StubHost { tool: Conduct::Hangs, ..StubHost::default() });
-    let message = serde_json::value::to_raw_value(&json!({ "role": "user", "content": "go" })).unwrap();
-    let options = lite_agent::agent::run::RunOptions { session: None, messages: vec![message], quiet: false };
+    let options = lite_agent::agent::run::RunOptions { session: None, input: said("go"), quiet: false };
     let run = agent.start(options).unwrap();
     agent.close().await;
     while run.next_batch().await.is_some() {}

@@ -12,6 +12,8 @@ import {
   createLiteAgent,
   type defaultRedactor,
   fakeProvider,
+  type HookEvents,
+  type HookStatus,
   isTextBlock,
   isToolCallBlock,
   type LiteAgent,
@@ -78,6 +80,7 @@ const agent: LiteAgent = createLiteAgent({
   strictMcpConfig: false,
   mcpTransports: ['stdio', 'http'],
   sessions: false,
+  permissionMode: 'dry-run',
   agents: false,
   mcpServers: {
     docs: { type: 'http', url: 'https://docs.example.com/mcp', headers: { a: 'b' }, timeoutMs: 1000 },
@@ -106,12 +109,38 @@ createLiteAgent({ workdir: '.' })
 createLiteAgent({ workdir: '.', model, mcpServers: { a: { type: 'http', command: 'node' } } })
 // @ts-expect-error there are two transports
 createLiteAgent({ workdir: '.', model, mcpTransports: ['sse'] })
+// @ts-expect-error there are two modes
+createLiteAgent({ workdir: '.', model, permissionMode: 'off' })
 // @ts-expect-error transcripts are not supported yet
 createLiteAgent({ workdir: '.', model, sessions: true })
 // @ts-expect-error a strict policy's default is fixed
 strictPolicy({ default: 'allow' })
 // @ts-expect-error a condition has one test
 policy({ rules: [{ when: { a: {} }, effect: 'deny' }] })
+
+const unhook: () => void = agent.hook('tool:end', async (event, { signal }) => {
+  isTrue<Equal<typeof event.status, 'completed' | 'failed' | 'cancelled'>>()
+  // @ts-expect-error an event is frozen
+  event.call.name = signal.aborted ? event.result.content : event.error?.message
+  return event.durationMs
+})
+unhook()
+agent.hook(
+  'run:end',
+  (event) => {
+    isTrue<Equal<typeof event.status, HookStatus>>()
+    isTrue<Equal<HookEvents['run:end']['status'], HookStatus>>()
+    // @ts-expect-error frozen all the way down
+    event.result?.messages.push({ role: 'user', content: event.runId })
+  },
+  { timeoutMs: 1000 },
+)
+agent.hook('run:start', ({ input, sessionId, agentId, source }) => {
+  if (typeof input !== 'string') void [input[0]?.role, sessionId, agentId, source]
+})
+agent.hook('tool:start', ({ call }) => void call.input)
+// @ts-expect-error there is no such hook
+agent.hook('tool:strat', () => {})
 
 async function use(): Promise<LiteAgentResult> {
   const off: () => void = agent.subscribe(({ event, source }: AgentEventRecord) => {
@@ -135,6 +164,8 @@ async function use(): Promise<LiteAgentResult> {
   }
   const servers: McpServerStatus[] = agent.mcp.list()
   void servers
+  await agent.awaitIdle()
+  await agent.awaitIdle('s')
   await agent.close()
   return agent.send('hi')
 }

@@ -48,6 +48,15 @@ export function openAgent(given, script = {}) {
     emitEvent(run, json) {
       this.#say('emitEvent', [run, JSON.parse(json)])
     }
+    addHook(...args) {
+      return this.#say('addHook', args, '{"ok":null}')
+    }
+    removeHook(handler) {
+      this.#say('removeHook', [handler])
+    }
+    async awaitIdle(session) {
+      return this.#say('awaitIdle', [session], '{"ok":null}')
+    }
     async mcpRegister(name, json) {
       return this.#say('mcpRegister', [name, JSON.parse(json)], '{"ok":null}')
     }

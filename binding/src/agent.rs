@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use lite_agent::agent::config::AgentConfig;
-use lite_agent::agent::run::{RunHandle, RunOptions};
+use lite_agent::agent::handle::RunHandle;
+use lite_agent::agent::run::{RunInput, RunOptions};
 use lite_agent::agent::{Agent, AgentHost};
 use lite_agent::base::fault::Fault;
+use lite_agent::pipeline::hooks::HookName;
 use napi::bindgen_prelude::{Env, Function, Promise};
 use napi_derive::napi;
 use serde::{Deserialize, Serialize};
@@ -27,7 +30,8 @@ pub struct NativeAgent {
 #[serde(rename_all = "camelCase")]
 struct StartRun {
     session_id: Option<String>,
-    messages: Vec<Box<RawValue>>,
+    /// A string, or the list of messages.
+    input: Box<RawValue>,
     #[serde(default)]
     quiet: bool,
 }
@@ -63,6 +67,7 @@ impl NativeAgent {
                 policies: Arc::new(parts.clone()),
                 approval: config.has_approval.then(|| Arc::new(parts.clone()) as _),
                 sandbox: config.has_sandbox.then(|| Arc::new(parts.clone()) as _),
+                hooks: Arc::new(parts.clone()),
                 listener: Arc::new(parts),
             };
             let agent = self.agent.get_or_init(|| Agent::new(config, host));
@@ -74,10 +79,9 @@ impl NativeAgent {
     #[napi(catch_unwind)]
     pub fn start_run(&self, start: String) -> String {
         let start = || -> Result<serde_json::Value, Fault> {
-            let StartRun { session_id, messages, quiet } =
-                serde_json::from_str(&start).map_err(|_| Fault::internal())?;
+            let StartRun { session_id, input, quiet } = serde_json::from_str(&start).map_err(|_| Fault::internal())?;
             let agent = self.agent()?;
-            let options = RunOptions { session: session_id, messages, quiet };
+            let options = RunOptions { session: session_id, input: RunInput::read(input)?, quiet };
             let run = napi::bindgen_prelude::within_runtime_if_available(|| agent.start(options))?;
             let id = run.id();
             self.runs().insert(id, Arc::new(run));
@@ -151,6 +155,34 @@ impl NativeAgent {
         if let Some(run) = self.run(run) {
             napi::bindgen_prelude::within_runtime_if_available(|| run.tell(event));
         }
+    }
+
+    /// Registers a hook's handler under the shim's number; an outcome.
+    #[napi(catch_unwind)]
+    pub fn add_hook(&self, handler: u32, name: String, timeout_ms: u32) -> String {
+        let add = || -> Result<(), Fault> {
+            let name: HookName = serde_json::from_value(name.into()).map_err(|_| Fault::internal())?;
+            self.agent()?.hooks().add(handler, name, Duration::from_millis(timeout_ms.into()));
+            Ok(())
+        };
+        outcome(add())
+    }
+
+    /// Forgets a hook's handler.
+    #[napi(catch_unwind)]
+    pub fn remove_hook(&self, handler: u32) {
+        if let Some(agent) = self.agent.get() {
+            agent.hooks().remove(handler);
+        }
+    }
+
+    /// Resolves when a session has no run under way or waiting; `null` is the agent's own session. An outcome.
+    #[napi]
+    pub async fn await_idle(&self, session: Option<String>) -> String {
+        if let Some(agent) = self.agent.get() {
+            agent.await_idle(session.as_deref()).await;
+        }
+        outcome(Ok(()))
     }
 
     /// Adds and connects a server; an outcome.

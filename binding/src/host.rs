@@ -11,6 +11,7 @@ use lite_agent::base::emitter::EventListener;
 use lite_agent::base::fault::HostError;
 use lite_agent::mcp::sandbox::SandboxHost;
 use lite_agent::pipeline::call::ToolCall;
+use lite_agent::pipeline::hooks::HookHost;
 use lite_agent::pipeline::permission::{ApprovalHandler, HostPolicies};
 use lite_agent::pipeline::tools::{HostCall, HostResult, ToolHandler, Validated};
 use napi::bindgen_prelude::{FnArgs, Promise};
@@ -18,6 +19,7 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 pub(crate) type HostArgs = FnArgs<(u32, String, String)>;
@@ -206,6 +208,18 @@ impl SandboxHost for HostParts {
     fn dispose(&self) -> BoxFuture<'_, Result<(), HostError>> {
         Box::pin(async { self.0.ask::<IgnoredAny>("sandbox.dispose", json!({})).await.map(|_| ()) })
     }
+}
+
+impl HookHost for HostParts {
+    fn call<'a>(&'a self, handler: u32, event: &'a RawValue) -> BoxFuture<'a, Result<(), HostError>> {
+        Box::pin(async move { self.0.ask::<IgnoredAny>("hook", HookCall { handler, event }).await.map(|_| ()) })
+    }
+}
+
+#[derive(Serialize)]
+struct HookCall<'a> {
+    handler: u32,
+    event: &'a RawValue,
 }
 
 impl EventListener for HostParts {

@@ -9,7 +9,7 @@ use crate::base::code::ErrorCode;
 use crate::base::env;
 use crate::base::fault::Fault;
 use crate::mcp::config::{AllowedTransports, Files, ServerDeclaration, Sources};
-use crate::pipeline::permission::CONNECT;
+use crate::pipeline::permission::{CONNECT, PermissionMode};
 use crate::pipeline::policy::{CompiledPolicy, PolicySpec};
 use crate::pipeline::tools::{ToolSpec, Visibility};
 
@@ -34,6 +34,8 @@ pub struct AgentConfig {
     #[serde(default)]
     tools: Vec<HostTool>,
     permission: Option<PolicySpec>,
+    #[serde(default)]
+    permission_mode: PermissionMode,
     has_approval: bool,
     #[serde(default)]
     has_sandbox: bool,
@@ -66,6 +68,8 @@ pub struct ResolvedConfig {
     pub tools: Vec<ToolSpec>,
     /// The policy; `None` is the default one.
     pub policy: Option<CompiledPolicy>,
+    /// Whether its verdicts hold.
+    pub permission_mode: PermissionMode,
     /// Whether the host asks a person.
     pub has_approval: bool,
     /// Whether the host has a sandbox.
@@ -118,6 +122,7 @@ impl AgentConfig {
             transports: config.mcp_transports,
             tools: check_tools(config.tools)?,
             policy: policy.map_err(|error| invalid(format!("`permission`: {error}")))?,
+            permission_mode: config.permission_mode,
             has_approval: config.has_approval,
             has_sandbox: config.has_sandbox,
             system: config.system.map_or_else(|| Arc::from(DEFAULT_SYSTEM), Arc::from),

@@ -5,7 +5,9 @@
 
 pub mod config;
 pub mod event;
+pub mod handle;
 pub mod model;
+mod queue;
 pub mod run;
 
 use std::collections::HashMap;
@@ -19,8 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::config::ResolvedConfig;
+use self::handle::RunHandle;
 use self::model::ModelClient;
-use self::run::{Run, RunHandle, RunOptions};
+use self::queue::Queue;
+use self::run::{Run, RunOptions};
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
@@ -29,6 +33,7 @@ use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, RegistryO
 use crate::mcp::sandbox::{Sandbox, SandboxHost};
 use crate::pipeline::call::ToolCall;
 use crate::pipeline::event::CallEvent;
+use crate::pipeline::hooks::{HookHost, Hooks, RunHooks};
 use crate::pipeline::permission::{ApprovalHandler, CONNECT, HostPolicies, Permission};
 use crate::pipeline::tools::ToolHandler;
 
@@ -44,6 +49,8 @@ pub struct AgentHost {
     pub approval: Option<Arc<dyn ApprovalHandler>>,
     /// What the commands of stdio servers run inside.
     pub sandbox: Option<Arc<dyn SandboxHost>>,
+    /// Handlers of hooks.
+    pub hooks: Arc<dyn HookHost>,
     /// Subscribers.
     pub listener: Arc<dyn EventListener>,
 }
@@ -52,8 +59,7 @@ pub struct AgentHost {
 pub struct Session {
     /// Its id.
     pub id: Arc<str>,
-    /// Runs of one session come one after another.
-    pub turn: tokio::sync::Mutex<History>,
+    queue: Queue,
 }
 
 /// A session's messages, and how many of them the host has seen.
@@ -72,6 +78,7 @@ pub struct Agent {
     config: ResolvedConfig,
     host: AgentHost,
     permission: Arc<Permission>,
+    hooks: Arc<Hooks>,
     registry: Arc<Registry>,
     sandbox: Option<Arc<Sandbox>>,
     subscribers: Arc<Subscribers>,
@@ -92,8 +99,12 @@ impl Agent {
     pub fn new(config: ResolvedConfig, host: AgentHost) -> Arc<Self> {
         let closing = CancellationToken::new();
         let mut config = config;
-        let permission =
-            Arc::new(Permission::new(config.policy.take(), Arc::clone(&host.policies), host.approval.clone()));
+        let permission = Arc::new(Permission::new(
+            config.policy.take(),
+            config.permission_mode,
+            Arc::clone(&host.policies),
+            host.approval.clone(),
+        ));
         let sandbox = host.sandbox.clone().map(Sandbox::new);
         let registry = Registry::new(RegistryOptions {
             servers: std::mem::take(&mut config.servers),
@@ -102,6 +113,7 @@ impl Agent {
             closing: closing.child_token(),
         });
         Arc::new(Self {
+            hooks: Hooks::new(Arc::clone(&host.hooks)),
             subscribers: Subscribers::new(Arc::clone(&host.listener), closing.clone()),
             session: uuid::Uuid::new_v4().to_string().into(),
             config,
@@ -139,21 +151,29 @@ impl Agent {
         let session = self.session_of(options.session.as_deref());
         let (consumer, events) = if options.quiet { (None, None) } else { Some(mpsc::channel(QUEUED_EVENTS)).unzip() };
         let cancel = self.closing.child_token();
+        let emitter = Emitter::new(Arc::clone(&session.id), consumer, Arc::clone(&self.subscribers));
+        let (place, counted) = (session.queue.join(), session.queue.count());
         let run = Run {
             id: self.next_run.fetch_add(1, Ordering::Relaxed),
             agent: Arc::clone(self),
-            emitter: Emitter::new(Arc::clone(&session.id), consumer, Arc::clone(&self.subscribers)),
+            hooks: Arc::new(RunHooks {
+                hooks: Arc::clone(&self.hooks),
+                run: uuid::Uuid::new_v4().to_string(),
+                session: Arc::clone(&session.id),
+                emitter: emitter.clone(),
+            }),
+            emitter,
             session,
             cancel: cancel.clone(),
         };
         let (id, weak) = (run.id, run.emitter.downgrade());
         let (finished, outcome) = tokio::sync::oneshot::channel();
-        let work = run.supervise(options.messages);
+        let work = run.supervise(place, options.input);
         let active = Active::count(&self.active);
         crate::base::task::spawn(self.runs.track_future(async move {
             let outcome = work.await;
             // Whoever has the result may change the servers.
-            drop(active);
+            drop((active, counted));
             let _ = finished.send(outcome);
         }));
         Ok(RunHandle::new(id, cancel, weak, events, outcome))
@@ -162,8 +182,22 @@ impl Agent {
     fn session_of(&self, id: Option<&str>) -> Arc<Session> {
         let id: Arc<str> = id.map_or_else(|| Arc::clone(&self.session), Arc::from);
         let mut sessions = lock(&self.sessions);
-        let fresh = || Arc::new(Session { id: Arc::clone(&id), turn: tokio::sync::Mutex::default() });
+        let fresh = || Arc::new(Session { id: Arc::clone(&id), queue: Queue::default() });
         Arc::clone(sessions.entry(Arc::clone(&id)).or_insert_with(fresh))
+    }
+
+    /// The handlers of hooks.
+    #[must_use]
+    pub const fn hooks(&self) -> &Arc<Hooks> {
+        &self.hooks
+    }
+
+    /// Resolves when no run of the session is under way or waits; `None` is the agent's own session.
+    pub async fn await_idle(&self, id: Option<&str>) {
+        let session = lock(&self.sessions).get(id.unwrap_or(&self.session)).cloned();
+        if let Some(session) = session {
+            session.queue.idle().await;
+        }
     }
 
     /// The servers, from memory.

@@ -8,16 +8,17 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::event::RunEvent;
 use super::model::{Answer, CHUNK_CREDIT, Chunk, HistorySlice, ModelRequest, RequestHead, Usage};
+use super::queue::Place;
 use super::{Agent, History, Session};
 use crate::base::code::ErrorCode;
-use crate::base::emitter::{Emitter, WeakEmitter};
+use crate::base::emitter::Emitter;
 use crate::base::fault::Fault;
-use crate::base::limits::EVENT_BATCH;
+use crate::pipeline::hooks::{HookError, HookEvent, HookStatus, RunHooks};
 use crate::pipeline::tools::ToolTable;
 use crate::pipeline::{Pipeline, ToolOutcome};
 
@@ -25,10 +26,34 @@ use crate::pipeline::{Pipeline, ToolOutcome};
 pub struct RunOptions {
     /// The session; `None` is the agent's own.
     pub session: Option<String>,
-    /// The new messages.
-    pub messages: Vec<Box<RawValue>>,
+    /// What the caller says.
+    pub input: RunInput,
     /// Whether nobody reads the run's own events.
     pub quiet: bool,
+}
+
+/// What the caller of a run says.
+pub struct RunInput {
+    /// As it was given, for hooks: a string, or the list of messages.
+    pub given: Box<RawValue>,
+    /// The new messages.
+    pub messages: Vec<Box<RawValue>>,
+}
+
+impl RunInput {
+    /// A string is what the user says; anything else is the list of messages.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it is neither.
+    pub fn read(given: Box<RawValue>) -> Result<Self, Fault> {
+        let messages = if given.get().starts_with('"') {
+            let said = format!(r#"{{"role":"user","content":{}}}"#, given.get());
+            vec![RawValue::from_string(said).map_err(|_| Fault::internal())?]
+        } else {
+            serde_json::from_str(given.get()).map_err(|_| Fault::internal())?
+        };
+        Ok(Self { given, messages })
+    }
 }
 
 /// Why a run ended.
@@ -51,6 +76,14 @@ impl StopReason {
             Self::MaxTurns => "max_turns",
         }
     }
+
+    const fn status(self) -> HookStatus {
+        match self {
+            Self::Stop => HookStatus::Completed,
+            Self::Aborted => HookStatus::Cancelled,
+            Self::MaxTurns => HookStatus::MaxTurns,
+        }
+    }
 }
 
 /// What a run came to.
@@ -63,92 +96,12 @@ pub struct RunResult {
     history: HistorySlice,
 }
 
-/// A run that is under way, as its caller holds it.
-pub struct RunHandle {
-    id: u32,
-    cancel: CancellationToken,
-    emitter: WeakEmitter,
-    reader: Mutex<Reader>,
-}
-
-struct Reader {
-    events: Option<mpsc::Receiver<Arc<str>>>,
-    outcome: Option<oneshot::Receiver<Result<RunResult, Fault>>>,
-    result: Option<Result<RunResult, Fault>>,
-}
-
-impl RunHandle {
-    pub(super) fn new(
-        id: u32,
-        cancel: CancellationToken,
-        emitter: WeakEmitter,
-        events: Option<mpsc::Receiver<Arc<str>>>,
-        outcome: oneshot::Receiver<Result<RunResult, Fault>>,
-    ) -> Self {
-        Self { id, cancel, emitter, reader: Mutex::new(Reader { events, outcome: Some(outcome), result: None }) }
-    }
-
-    /// The run's number.
-    #[must_use]
-    pub const fn id(&self) -> u32 {
-        self.id
-    }
-
-    /// Aborts the run.
-    pub fn cancel(&self) {
-        self.cancel.cancel();
-    }
-
-    /// Tells an event of the host's own to everyone who follows the run.
-    pub fn tell(&self, line: String) {
-        self.emitter.tell(&line.into());
-    }
-
-    /// The next events, joined by line feeds; `None` when the run is over.
-    pub async fn next_batch(&self) -> Option<String> {
-        let mut reader = self.reader.lock().await;
-        if let Some(events) = &mut reader.events {
-            let mut batch = Vec::with_capacity(EVENT_BATCH);
-            if events.recv_many(&mut batch, EVENT_BATCH).await > 0 {
-                return Some(batch.join("\n"));
-            }
-        }
-        reader.finish().await;
-        None
-    }
-
-    /// Aborts the run and resolves when nothing of it runs any more.
-    pub async fn end(&self) {
-        self.cancel.cancel();
-        let mut reader = self.reader.lock().await;
-        // Closing the queue frees a run that waits for its reader.
-        reader.events = None;
-        reader.finish().await;
-    }
-
-    /// What the run came to; once, after [`next_batch`](Self::next_batch) said that it is over.
-    ///
-    /// # Errors
-    /// The fault that ended the run.
-    pub fn take_result(&self) -> Result<RunResult, Fault> {
-        let taken = self.reader.try_lock().ok().and_then(|mut reader| reader.result.take());
-        taken.unwrap_or_else(|| Err(Fault::internal()))
-    }
-}
-
-impl Reader {
-    async fn finish(&mut self) {
-        if let Some(outcome) = self.outcome.take() {
-            self.result = Some(outcome.await.unwrap_or_else(|_| Err(Fault::internal())));
-        }
-    }
-}
-
 /// A run at work.
 pub(super) struct Run {
     pub(super) id: u32,
     pub(super) agent: Arc<Agent>,
     pub(super) session: Arc<Session>,
+    pub(super) hooks: Arc<RunHooks>,
     pub(super) emitter: Emitter,
     pub(super) cancel: CancellationToken,
 }
@@ -162,9 +115,9 @@ struct Ending {
 
 impl Run {
     /// Runs to the end; a panic becomes an `INTERNAL` fault.
-    pub(super) async fn supervise(self, messages: Vec<Box<RawValue>>) -> Result<RunResult, Fault> {
+    pub(super) async fn supervise(self, place: Place, input: RunInput) -> Result<RunResult, Fault> {
         let outcome =
-            AssertUnwindSafe(self.go(messages)).catch_unwind().await.unwrap_or_else(|_| Err(Fault::internal()));
+            AssertUnwindSafe(self.go(place, input)).catch_unwind().await.unwrap_or_else(|_| Err(Fault::internal()));
         if let Err(fault) = &outcome {
             self.emitter.emit(RunEvent::Error { error: fault, fatal: true }).await;
         }
@@ -178,21 +131,41 @@ impl Run {
         outcome
     }
 
-    async fn go(&self, messages: Vec<Box<RawValue>>) -> Result<RunResult, Fault> {
-        let mut history = self.or_abort(self.session.turn.lock()).await?;
+    /// Waits for the session, then runs between the hooks; `done` comes after everything else.
+    async fn go(&self, place: Place, input: RunInput) -> Result<RunResult, Fault> {
+        let mut history = self.or_abort(place).await?;
+        let outcome = AssertUnwindSafe(self.work(&mut history, input)).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Fault::internal())).and_then(|result| {
+            let raw = to_raw_value(&result).map_err(|_| Fault::internal())?;
+            Ok((result, raw))
+        });
+        let (status, told, error) = match &outcome {
+            Ok((result, raw)) => (result.stop_reason.status(), Some(&**raw), None),
+            Err(fault) => (status_of(fault), None, Some(HookError::from(fault))),
+        };
+        self.hooks.tell(HookEvent::RunEnd { status, result: told, error }).await;
+        let (result, raw) = outcome?;
+        self.emitter.emit(RunEvent::Done { reason: result.stop_reason.as_str(), result: &raw }).await;
+        Ok(result)
+    }
+
+    async fn work(&self, history: &mut History, input: RunInput) -> Result<RunResult, Fault> {
+        let RunInput { given, messages } = input;
+        tokio::select! {
+            biased;
+            () = self.hooks.tell(HookEvent::RunStart { input: &given }) => {}
+            () = self.cancel.cancelled() => return Err(Fault::aborted()),
+        }
         let authority = Arc::new(self.agent.authority(&self.session.id, self.emitter.clone()));
         self.or_abort(self.agent.registry.prepare(authority)).await??;
         history.messages.extend(messages.into_iter().map(Arc::from));
-        let ending = self.turns(&mut history).await?;
-        let result = RunResult {
+        let ending = self.turns(history).await?;
+        Ok(RunResult {
             text: ending.text,
             usage: ending.usage,
             stop_reason: ending.stop,
             history: history.unsynced(&self.session.id),
-        };
-        let raw = to_raw_value(&result).map_err(|_| Fault::internal())?;
-        self.emitter.emit(RunEvent::Done { reason: ending.stop.as_str(), result: &raw }).await;
-        Ok(result)
+        })
     }
 
     async fn turns(&self, history: &mut History) -> Result<Ending, Fault> {
@@ -203,6 +176,7 @@ impl Run {
             tools: ToolTable::new(&agent.config.tools, &agent.registry.ready(), &agent.config.visibility),
             permission: Arc::clone(&agent.permission),
             handler: Arc::clone(&agent.host.tools),
+            hooks: Arc::clone(&self.hooks),
             emitter: self.emitter.clone(),
             cancel: self.cancel.clone(),
         };
@@ -372,6 +346,14 @@ fn model_failed(error: crate::base::fault::HostError) -> Fault {
     Fault::new(ErrorCode::Provider, format!("the model failed: {message}"))
         .with_status(error.status)
         .with_cause(error.cause_id)
+}
+
+/// How a run ended that has no result.
+fn status_of(fault: &Fault) -> HookStatus {
+    match fault.code() {
+        ErrorCode::Aborted | ErrorCode::Closed => HookStatus::Cancelled,
+        _ => HookStatus::Failed,
+    }
 }
 
 fn no_answer() -> Fault {

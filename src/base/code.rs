@@ -50,6 +50,8 @@ codes! {
     McpBusy = "MCP_BUSY" in "McpError";
     /// The agent is closed.
     McpClosed = "MCP_CLOSED" in "McpError";
+    /// Not possible inside a hook's handler.
+    McpInHook = "MCP_IN_HOOK" in "McpError";
     /// `mcp_connect` was denied.
     McpDenied = "MCP_DENIED" in "McpError";
     /// The server cannot be reached, or the connection broke.

@@ -20,6 +20,8 @@ pub enum CallEvent<'a> {
         rule_id: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        simulated: Option<bool>,
         by: &'a str,
     },
     ApprovalRequest {

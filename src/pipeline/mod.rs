@@ -1,15 +1,16 @@
-//! One tool call, gate by gate: lookup → validation → permission → execution → projection.
+//! One tool call, gate by gate: lookup → validation → permission → execution → projection; hooks around.
 //!
 //! Every failure on the way is a result that the model can read; none ends the run.
 
 pub mod call;
 pub mod event;
+pub mod hooks;
 pub mod permission;
 pub mod policy;
 pub mod projection;
 pub mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde_json::{Map, Value};
@@ -17,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::call::ToolCall;
 use self::event::{CallEvent, ToolResultEvent};
+use self::hooks::{HookError, HookEvent, HookName, HookStatus, HookToolResult, RunHooks};
 use self::permission::{DecidedBy, Permission, PermittedCall};
 use self::projection::RawResult;
 use self::tools::{HostCall, Route, ToolHandler, ToolTable, Validated};
+use crate::base::code::ErrorCode;
 use crate::base::emitter::Emitter;
 use crate::base::limits::{HOST_DEADLINE, PROJECTION_BYTES, VALIDATION_DEADLINE};
 use crate::mcp::catalog::CatalogTool;
@@ -57,6 +60,8 @@ pub struct Pipeline {
     pub permission: Arc<Permission>,
     /// The host's tools.
     pub handler: Arc<dyn ToolHandler>,
+    /// Who watches.
+    pub hooks: Arc<RunHooks>,
     /// Where events go.
     pub emitter: Emitter,
     /// Ends every call.
@@ -66,34 +71,68 @@ pub struct Pipeline {
 impl Pipeline {
     /// Runs one call of a turn to its outcome; never fails.
     pub async fn run(&self, call: &ToolCall, turn: u32) -> ToolOutcome {
-        let started = Instant::now();
         self.emitter.emit(CallEvent::ToolCallStart { call, turn }).await;
-        let outcome = tokio::select! {
-            outcome = self.pass(call.clone()) => outcome,
-            () = self.cancel.cancelled() => ToolOutcome { content: CANCELLED.into(), is_error: true },
+        let mut started = None;
+        let validated = OnceLock::new();
+        let work = async {
+            started = Some(Instant::now());
+            self.hooks.tell(HookEvent::ToolStart { call }).await;
+            started = Some(Instant::now());
+            self.pass(call.clone(), &validated).await
         };
-        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let done = tokio::select! {
+            // The abort first: a call that waits for a prompt must not show it when the one before it is given up.
+            biased;
+            () = self.cancel.cancelled() => None,
+            outcome = work => Some(outcome),
+        };
+        let cancelled = done.is_none();
+        let outcome = done.unwrap_or_else(|| ToolOutcome { content: CANCELLED.into(), is_error: true });
+        let duration_ms = started.map_or(0, |started| u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
         let (id, name) = (call.id.as_str(), call.name.as_str());
         self.emitter.emit(CallEvent::ToolCallEnd { id, name, turn, duration_ms, is_error: outcome.is_error }).await;
+        // A call that never began is told neither its start nor its end.
+        if started.is_some() {
+            self.tell_end(validated.get().unwrap_or(call), &outcome, cancelled, duration_ms).await;
+        }
         let result =
             ToolResultEvent { id, name, content: &outcome.content, is_error: outcome.is_error.then_some(true) };
         self.emitter.emit(CallEvent::ToolResult { result }).await;
         outcome
     }
 
-    async fn pass(&self, call: ToolCall) -> ToolOutcome {
-        match self.judge(call).await {
+    async fn tell_end(&self, call: &ToolCall, outcome: &ToolOutcome, cancelled: bool, duration_ms: u64) {
+        let content = outcome.content.as_str();
+        let (status, code) = match outcome.is_error {
+            _ if cancelled => (HookStatus::Cancelled, Some(ErrorCode::Aborted)),
+            true => (HookStatus::Failed, Some(ErrorCode::Tool)),
+            false => (HookStatus::Completed, None),
+        };
+        let error = code.map(|code| HookError { name: code.class(), code: code.as_str(), message: content });
+        let result = HookToolResult { content, is_error: outcome.is_error.then_some(true) };
+        self.hooks.tell(HookEvent::ToolEnd { call, status, result, error, duration_ms }).await;
+    }
+
+    async fn pass(&self, call: ToolCall, validated: &OnceLock<ToolCall>) -> ToolOutcome {
+        match self.judge(call, validated).await {
             Ok((route, permitted)) => self.execute(route, permitted).await,
             Err(refusal) => refusal.into(),
         }
     }
 
-    async fn judge(&self, mut call: ToolCall) -> Result<(&Route, PermittedCall), Refusal> {
+    async fn judge(
+        &self,
+        mut call: ToolCall,
+        validated: &OnceLock<ToolCall>,
+    ) -> Result<(&Route, PermittedCall), Refusal> {
         let route = self
             .tools
             .find(&call.name)
             .ok_or_else(|| Refusal("there is no tool of that name; use one of the listed tools".into()))?;
         call.input = self.validate(route, &call).await?;
+        if self.hooks.has(HookName::ToolEnd) {
+            let _ = validated.set(call.clone());
+        }
         let id = call.id.clone();
         match self.permission.decide(call, &self.session, &self.emitter).await {
             Ok(permitted) => Ok((route, permitted)),

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, FusedFuture};
+use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::call::ToolCall;
@@ -96,6 +98,17 @@ impl DecidedBy {
     }
 }
 
+/// Whether verdicts hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PermissionMode {
+    /// They do.
+    #[default]
+    Enforce,
+    /// They are told, and tools run whatever they say. Connecting to a server is never relaxed.
+    DryRun,
+}
+
 /// A call that may run.
 #[derive(Debug)]
 pub struct PermittedCall {
@@ -127,9 +140,10 @@ pub struct Denied {
 /// The policy of an agent and its approval handler.
 pub struct Permission {
     policy: Option<CompiledPolicy>,
+    mode: PermissionMode,
     host: Arc<dyn HostPolicies>,
     approval: Option<Arc<dyn ApprovalHandler>>,
-    prompt: Mutex<()>,
+    prompting: Mutex<()>,
 }
 
 impl Permission {
@@ -137,10 +151,11 @@ impl Permission {
     #[must_use]
     pub fn new(
         policy: Option<CompiledPolicy>,
+        mode: PermissionMode,
         host: Arc<dyn HostPolicies>,
         approval: Option<Arc<dyn ApprovalHandler>>,
     ) -> Self {
-        Self { policy, host, approval, prompt: Mutex::default() }
+        Self { policy, mode, host, approval, prompting: Mutex::default() }
     }
 
     /// Judges one call.
@@ -149,15 +164,20 @@ impl Permission {
     /// [`Denied`] when the policy or the person says no, fails, or is late.
     pub async fn decide(&self, call: ToolCall, session: &str, emitter: &Emitter) -> Result<PermittedCall, Denied> {
         let judgement = self.judge(&call, session).await;
+        let simulated = self.mode == PermissionMode::DryRun && call.name != CONNECT;
         emitter
             .emit(CallEvent::PermissionDecision {
                 call: &call,
                 decision: word(judgement.verdict),
                 rule_id: judgement.rule_id.as_deref(),
                 reason: judgement.reason.as_deref(),
+                simulated: simulated.then_some(true),
                 by: DecidedBy::Policy.as_str(),
             })
             .await;
+        if simulated {
+            return Ok(PermittedCall { call, by: DecidedBy::Policy });
+        }
         match judgement.verdict {
             Verdict::Allow => Ok(PermittedCall { call, by: DecidedBy::Policy }),
             Verdict::Deny => Err(denied(&call.name, judgement.reason.as_deref().unwrap_or("by the permission policy"))),
@@ -192,11 +212,7 @@ impl Permission {
                 .await;
             return Err(denied(&call.name, "it needs approval and no onApproval handler is set"));
         };
-        let answer = {
-            let _one_prompt_at_a_time = self.prompt.lock().await;
-            emitter.emit(CallEvent::ApprovalRequest { call: &call, reason }).await;
-            handler.request(&call, session, reason).await
-        };
+        let answer = self.prompt(&**handler, &call, session, reason, emitter).await;
         let (allowed, why) = match &answer {
             Ok(value) if value == "allow" => (true, ""),
             Ok(value) if value == "deny" => (false, "by the user"),
@@ -206,6 +222,32 @@ impl Permission {
         let decision = if allowed { "allow" } else { "deny" };
         emitter.emit(CallEvent::ApprovalResolved { id: &call.id, decision, by: DecidedBy::User.as_str() }).await;
         if allowed { Ok(PermittedCall { call, by: DecidedBy::User }) } else { Err(denied(&call.name, why)) }
+    }
+
+    /// Shows one prompt when it is its turn; one that leaves the queue before is never told of.
+    async fn prompt(
+        &self,
+        handler: &dyn ApprovalHandler,
+        call: &ToolCall,
+        session: &str,
+        reason: Option<&str>,
+        emitter: &Emitter,
+    ) -> Result<serde_json::Value, HostError> {
+        let mut told = std::pin::pin!(emitter.emit(CallEvent::ApprovalRequest { call, reason }).fuse());
+        let answer = {
+            let _one_at_a_time = self.prompting.lock().await;
+            let mut asked = handler.request(call, session, reason);
+            // A reader that is far behind must not hold up the prompts of other sessions.
+            tokio::select! {
+                biased;
+                () = &mut told => asked.await,
+                answer = &mut asked => answer,
+            }
+        };
+        if !told.is_terminated() {
+            told.await;
+        }
+        answer
     }
 }
 

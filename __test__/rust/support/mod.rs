@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::future::BoxFuture;
 use lite_agent::agent::config::AgentConfig;
 use lite_agent::agent::model::{ModelClient, ModelRequest};
-use lite_agent::agent::run::RunOptions;
+use lite_agent::agent::run::{RunInput, RunOptions};
 use lite_agent::agent::{Agent, AgentHost};
 use lite_agent::base::emitter::EventListener;
 use lite_agent::base::fault::{Fault, HostError};
 use lite_agent::pipeline::call::ToolCall;
+use lite_agent::pipeline::hooks::HookHost;
 use lite_agent::pipeline::permission::HostPolicies;
 use lite_agent::pipeline::tools::{HostCall, HostResult, ToolHandler, Validated};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -62,6 +64,7 @@ pub(crate) struct StubHost {
     pub(crate) policy: Conduct,
     pub(crate) schema: Conduct,
     pub(crate) tool: Conduct,
+    pub(crate) hook: Conduct,
 }
 
 impl ToolHandler for StubHost {
@@ -95,6 +98,15 @@ impl HostPolicies for StubHost {
     }
 }
 
+impl HookHost for StubHost {
+    fn call<'a>(&'a self, _: u32, _: &'a RawValue) -> BoxFuture<'a, Result<(), HostError>> {
+        Box::pin(async {
+            self.hook.act().await;
+            Ok(())
+        })
+    }
+}
+
 impl EventListener for StubHost {
     fn deliver(&self, _: String) -> BoxFuture<'_, ()> {
         Box::pin(async {})
@@ -115,15 +127,20 @@ pub(crate) fn agent(host: StubHost) -> Arc<Agent> {
         policies: Arc::new(host),
         approval: None,
         sandbox: None,
+        hooks: Arc::new(host),
         listener: Arc::new(host),
     };
     Agent::new(AgentConfig::resolve(&config.to_string()).unwrap(), parts)
 }
 
+/// What a user says.
+pub(crate) fn said(text: &str) -> RunInput {
+    RunInput::read(to_raw_value(text).unwrap()).unwrap()
+}
+
 /// One run: its events, and what it came to.
 pub(crate) async fn send(agent: &Arc<Agent>) -> (Vec<Value>, Result<Value, Fault>) {
-    let message = serde_json::value::to_raw_value(&json!({ "role": "user", "content": "go" })).unwrap();
-    let run = match agent.start(RunOptions { session: None, messages: vec![message], quiet: false }) {
+    let run = match agent.start(RunOptions { session: None, input: said("go"), quiet: false }) {
         Ok(run) => run,
         Err(fault) => return (Vec::new(), Err(fault)),
     };
