@@ -139,7 +139,7 @@ export type StandardResult<Output> =
     }
 
 export interface ToolResult {
-  /** The text that the model reads. */
+  /** The text that the model reads; above 16 KiB it reads it through the tool `context`. */
   content: string
   isError?: boolean
 }
@@ -167,7 +167,7 @@ export type ToolHandler<Input = unknown> = (
 ) => string | ToolResult | Promise<string | ToolResult>
 
 export interface Tool<Input = never> {
-  /** Unique; `mcp_connect` and names that begin `mcp__` are reserved. */
+  /** Unique; `mcp_connect`, `context` and names that begin `mcp__` are reserved. */
   name: string
   description: string
   schema: StandardSchema
@@ -403,7 +403,7 @@ export interface LiteAgentConfig {
   strictMcpConfig?: boolean
   /** When set, a server with any other transport is refused, whatever declares it. */
   mcpTransports?: ('stdio' | 'http')[]
-  /** Unless set: host `tools` are allowed; `mcp_connect` and every `mcp__*` tool ask. */
+  /** Unless set: host `tools` and `context` are allowed; `mcp_connect` and every `mcp__*` tool ask. */
   permission?: PermissionPolicy
   /** Confines the processes of stdio servers. */
   sandbox?: Sandbox

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use self::config::ResolvedConfig;
 use self::model::ModelClient;
 use self::run::{Run, RunHandle, RunOptions};
+use crate::archive::Archive;
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
@@ -31,6 +32,7 @@ use crate::pipeline::call::ToolCall;
 use crate::pipeline::event::CallEvent;
 use crate::pipeline::permission::{ApprovalHandler, CONNECT, HostPolicies, Permission};
 use crate::pipeline::tools::ToolHandler;
+use crate::session::paths::SessionName;
 
 /// What the host gives an agent.
 pub struct AgentHost {
@@ -54,6 +56,8 @@ pub struct Session {
     pub id: Arc<str>,
     /// Runs of one session come one after another.
     pub turn: tokio::sync::Mutex<History>,
+    /// Its large results; they end with the agent.
+    pub archive: Arc<Archive>,
 }
 
 /// A session's messages, and how many of them the host has seen.
@@ -131,12 +135,12 @@ impl Agent {
     /// Starts a run and gives the handle to follow it.
     ///
     /// # Errors
-    /// `CLOSED`.
+    /// `CLOSED`, and `CONFIG_INVALID` for a session id that cannot be used.
     pub fn start(self: &Arc<Self>, options: RunOptions) -> Result<RunHandle, Fault> {
         if self.closing.is_cancelled() {
             return Err(Fault::closed());
         }
-        let session = self.session_of(options.session.as_deref());
+        let session = self.session_of(options.session.as_deref())?;
         let (consumer, events) = if options.quiet { (None, None) } else { Some(mpsc::channel(QUEUED_EVENTS)).unzip() };
         let cancel = self.closing.child_token();
         let run = Run {
@@ -159,11 +163,20 @@ impl Agent {
         Ok(RunHandle::new(id, cancel, weak, events, outcome))
     }
 
-    fn session_of(&self, id: Option<&str>) -> Arc<Session> {
+    fn session_of(&self, id: Option<&str>) -> Result<Arc<Session>, Fault> {
         let id: Arc<str> = id.map_or_else(|| Arc::clone(&self.session), Arc::from);
+        let name = SessionName::of(&id).map_err(|error| Fault::new(error.code(), format!("`sessionId`: {error}")))?;
         let mut sessions = lock(&self.sessions);
-        let fresh = || Arc::new(Session { id: Arc::clone(&id), turn: tokio::sync::Mutex::default() });
-        Arc::clone(sessions.entry(Arc::clone(&id)).or_insert_with(fresh))
+        let fresh = || {
+            let folder = self.config.project.as_ref().map(|project| project.archive(&name));
+            let turn = tokio::sync::Mutex::default();
+            Arc::new(Session { id: Arc::clone(&id), turn, archive: Archive::unsaved(folder) })
+        };
+        Ok(Arc::clone(sessions.entry(Arc::clone(&id)).or_insert_with(fresh)))
+    }
+
+    fn archives(&self) -> Vec<(Arc<str>, Arc<Archive>)> {
+        lock(&self.sessions).values().map(|session| (Arc::clone(&session.id), Arc::clone(&session.archive))).collect()
     }
 
     /// The servers, from memory.
@@ -216,13 +229,25 @@ impl Agent {
             let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
             emitter.emit(CallEvent::Diagnostic { level: "warning", code: "sandbox_failed", message }).await;
         }
+        for (session, archive) in self.archives() {
+            if let Err(error) = archive.close().await {
+                let message = format!("the archive of the session is not removed: {error}");
+                let emitter = Emitter::new(session, None, Arc::clone(&self.subscribers));
+                emitter
+                    .emit(CallEvent::Diagnostic { level: "warning", code: "archive_failed", message: &message })
+                    .await;
+            }
+        }
         self.subscribers.flush().await;
     }
 
-    /// Cancels everything and kills server processes without waiting: for a thread that is going away.
+    /// Cancels everything and kills server processes without waiting, and removes archives: for a thread that is going away.
     pub fn abandon(&self) {
         self.closing.cancel();
         self.registry.kill_now();
+        for (_, archive) in self.archives() {
+            let _ = archive.close_now();
+        }
     }
 }
 

@@ -200,11 +200,18 @@ impl Run {
         let pipeline = Pipeline {
             run: self.id,
             session: Arc::clone(&self.session.id),
-            tools: ToolTable::new(&agent.config.tools, &agent.registry.ready(), &agent.config.visibility),
+            tools: ToolTable::new(
+                &agent.config.tools,
+                &agent.registry.ready(),
+                &agent.config.visibility,
+                &self.session.archive,
+            ),
             permission: Arc::clone(&agent.permission),
             handler: Arc::clone(&agent.host.tools),
             emitter: self.emitter.clone(),
             cancel: self.cancel.clone(),
+            archive: Arc::clone(&self.session.archive),
+            context_budget: tokio::sync::Mutex::default(),
         };
         let mut usage = Usage::default();
         let mut text = String::new();

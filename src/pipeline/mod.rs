@@ -1,9 +1,10 @@
-//! One tool call, gate by gate: lookup → validation → permission → execution → projection.
+//! One tool call, gate by gate: lookup → validation → permission → execution → projection and archive.
 //!
 //! Every failure on the way is a result that the model can read; none ends the run.
 
 pub mod call;
 pub mod event;
+mod large;
 pub mod permission;
 pub mod policy;
 pub mod projection;
@@ -18,9 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::call::ToolCall;
 use self::event::{CallEvent, ToolResultEvent};
+use self::large::ResultText;
 use self::permission::{DecidedBy, Permission, PermittedCall};
 use self::projection::RawResult;
-use self::tools::{HostCall, Route, ToolHandler, ToolTable, Validated};
+use self::tools::{HostCall, HostResult, Route, ToolHandler, ToolTable, Validated};
+use crate::archive::Archive;
+use crate::archive::context::{self, TurnBudget};
 use crate::base::emitter::Emitter;
 use crate::base::limits::{HOST_DEADLINE, PROJECTION_BYTES, VALIDATION_DEADLINE};
 use crate::mcp::catalog::CatalogTool;
@@ -62,6 +66,10 @@ pub struct Pipeline {
     pub emitter: Emitter,
     /// Ends every call.
     pub cancel: CancellationToken,
+    /// Where large results of the session go.
+    pub archive: Arc<Archive>,
+    /// What `context` has given; its calls go one after another.
+    pub context_budget: tokio::sync::Mutex<TurnBudget>,
 }
 
 impl Pipeline {
@@ -70,7 +78,7 @@ impl Pipeline {
         let started = Instant::now();
         self.emitter.emit(CallEvent::ToolCallStart { call, turn }).await;
         let outcome = tokio::select! {
-            outcome = self.pass(call.clone()) => outcome,
+            outcome = self.pass(call.clone(), turn) => outcome,
             () = self.cancel.cancelled() => ToolOutcome { content: CANCELLED.into(), is_error: true },
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -82,9 +90,9 @@ impl Pipeline {
         outcome
     }
 
-    async fn pass(&self, call: ToolCall) -> ToolOutcome {
+    async fn pass(&self, call: ToolCall, turn: u32) -> ToolOutcome {
         match self.judge(call).await {
-            Ok((route, permitted)) => self.execute(route, permitted).await,
+            Ok((route, permitted)) => self.execute(route, permitted, turn).await,
             Err(refusal) => refusal.into(),
         }
     }
@@ -129,21 +137,21 @@ impl Pipeline {
                 }
             }
             Route::Server(_, tool) => {
-                let input = if call.input.is_null() { Value::Object(Map::new()) } else { call.input.clone() };
-                if !input.is_object() {
-                    return Err(Refusal(
-                        "the input does not fit the tool's schema: /: type: it must be an object".into(),
-                    ));
-                }
-                let (input, verdict) = check(Arc::clone(tool), Which::Input, input).await?;
-                verdict.map_err(|told| Refusal(format!("the input does not fit the tool's schema: {told}")))?;
+                let (input, verdict) = check(Arc::clone(tool), Which::Input, object(&call.input)?).await?;
+                verdict.map_err(misfit)?;
+                Ok(input)
+            }
+            Route::Context => {
+                let input = object(&call.input)?;
+                context::check(&input).map_err(misfit)?;
                 Ok(input)
             }
         }
     }
 
-    async fn execute(&self, route: &Route, permitted: PermittedCall) -> ToolOutcome {
+    async fn execute(&self, route: &Route, permitted: PermittedCall, turn: u32) -> ToolOutcome {
         match route {
+            Route::Context => self.execute_context(&permitted, turn).await,
             Route::Host(index) => self.execute_host(*index, &permitted).await,
             Route::Server(server, tool) => match self.execute_server(server, tool, &permitted).await {
                 Ok(outcome) => outcome,
@@ -159,8 +167,19 @@ impl Pipeline {
                 content: format!("the tool's result is above the limit of {PROJECTION_BYTES} bytes"),
                 is_error: true,
             },
-            Ok(result) => ToolOutcome { content: result.content, is_error: result.is_error },
+            Ok(HostResult { content: text, is_error }) => {
+                let result = ResultText { text, is_error, holds_media: false, preview: large::beginning };
+                self.settle(&permitted.call().name, result).await
+            }
             Err(error) => ToolOutcome { content: host_failure(&error), is_error: true },
+        }
+    }
+
+    async fn execute_context(&self, permitted: &PermittedCall, turn: u32) -> ToolOutcome {
+        let mut budget = self.context_budget.lock().await;
+        match context::answer(&self.archive, &permitted.call().input, &mut budget, turn).await {
+            Ok(content) => ToolOutcome { content, is_error: false },
+            Err(error) => ToolOutcome { content: format!("{}: {error}", error.code().as_str()), is_error: true },
         }
     }
 
@@ -208,7 +227,11 @@ impl Pipeline {
         })?;
         self.check_output(tool, &result).await?;
         match result.project() {
-            Ok(content) => Ok(ToolOutcome { content, is_error: result.is_error() }),
+            Ok(text) => {
+                let (is_error, holds_media) = (result.is_error(), result.holds_media());
+                let result = ResultText { text, is_error, holds_media, preview: projection::preview };
+                Ok(self.settle(&call.name, result).await)
+            }
             Err(bytes) => Err(Refusal(format!(
                 "MCP_LIMIT: the result has {bytes} bytes, above the limit of {PROJECTION_BYTES}. {UNCERTAIN}"
             ))),
@@ -266,6 +289,20 @@ impl Which {
             Self::Output => tool.output.as_ref(),
         }
     }
+}
+
+/// The input of a tool that takes an object; none at all is an empty one.
+fn object(input: &Value) -> Result<Value, Refusal> {
+    match input {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(_) => Ok(input.clone()),
+        _ => Err(misfit("/: type: it must be an object".into())),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
+fn misfit(told: String) -> Refusal {
+    Refusal(format!("the input does not fit the tool's schema: {told}"))
 }
 
 type Checked = (Value, Result<(), String>);
