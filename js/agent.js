@@ -1,7 +1,7 @@
 // The agent of the public API: a thin face of one native agent.
 
 /** @import { AgentEventRecord, LiteAgentConfig, LiteAgentResult, McpServerConfig } from '../index.js' */
-/** @import { McpServerStatus, Message, RunOptions } from '../index.js' */
+/** @import { McpServerStatus, Message, RunOptions, StoredSession } from '../index.js' */
 /** @import { NativeAgent, NativeAgentClass } from './border.d.ts' */
 
 const { readConfig, readRun, requireServer } = require('./config.js')
@@ -55,7 +55,7 @@ class LiteAgent {
   #closing
   #forget
   /** @type {string} */
-  sessionId
+  #sessionId
   /** @type {McpServers} */
   mcp
 
@@ -69,9 +69,45 @@ class LiteAgent {
     this.#host.attach(this.#native)
     this.#forget = endWithProcess(this.#native)
     const { sessionId } = unwrap(this.#native.configure(config.native), this.#host.kept)
-    this.sessionId = sessionId
-    Object.defineProperty(this, 'sessionId', { writable: false })
+    this.#sessionId = sessionId
     this.mcp = new McpServers(this.#native, this.#host, () => this.#closing !== undefined)
+  }
+
+  /** @returns {string} */
+  get sessionId() {
+    return this.#sessionId
+  }
+
+  /** @param {string} id */
+  resume(id) {
+    this.#requireOpen()
+    requireId(id)
+    unwrap(this.#native.resume(id), this.#host.kept)
+    this.#sessionId = id
+  }
+
+  /** @returns {string} */
+  clear() {
+    this.#requireOpen()
+    this.#sessionId = unwrap(this.#native.clear(), this.#host.kept).sessionId
+    return this.#sessionId
+  }
+
+  /** @returns {Promise<StoredSession[]>} */
+  async listSessions() {
+    this.#requireOpen()
+    return this.#settle(this.#native.listSessions())
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<void>}
+   */
+  async deleteSession(id) {
+    this.#requireOpen()
+    requireId(id)
+    const { history } = await this.#settle(this.#native.deleteSession(id))
+    this.#host.forgetHistory(history)
   }
 
   /**
@@ -98,7 +134,7 @@ class LiteAgent {
    * @param {{ quiet: boolean }} events `quiet`: nobody reads the run's events
    */
   #start(input, options, { quiet }) {
-    if (this.#closing) throw closed()
+    this.#requireOpen()
     const { native: json, signal } = readRun(input, options, quiet)
     if (signal?.aborted) throw new AbortError('the run was aborted', { cause: signal.reason })
     try {
@@ -117,7 +153,7 @@ class LiteAgent {
     if (typeof listener !== 'function') {
       throw new ConfigError(`the listener must be a function, not ${kindOf(listener)}`)
     }
-    if (this.#closing) throw closed()
+    this.#requireOpen()
     return this.#host.listen(listener)
   }
 
@@ -125,6 +161,19 @@ class LiteAgent {
   close() {
     this.#closing ??= this.#close()
     return this.#closing
+  }
+
+  #requireOpen() {
+    if (this.#closing) throw closed()
+  }
+
+  /** @param {Promise<string>} outcome */
+  async #settle(outcome) {
+    try {
+      return unwrap(await outcome, this.#host.kept)
+    } catch (error) {
+      throw internal(error)
+    }
   }
 
   async #close() {
@@ -135,6 +184,11 @@ class LiteAgent {
       throw internal(error)
     }
   }
+}
+
+/** @param {unknown} id */
+function requireId(id) {
+  if (typeof id !== 'string') throw new ConfigError(`a session id must be a string, not ${kindOf(id)}`)
 }
 
 class McpServers {

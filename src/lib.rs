@@ -25,7 +25,7 @@ pub mod mcp;
 // What is too large for the model: the archive of a session, and the tool that reads it.
 pub mod archive;
 
-// Where a session's files are.
+// A session's files: where they are, and the transcript.
 pub mod session;
 
 // Compiled JSON Schema.

@@ -28,6 +28,7 @@ function createAgent(model, config = {}) {
     home: join(bench.directory, 'home'),
     model: Array.isArray(model) ? fakeProvider(model) : model,
     permission: policy({ default: 'allow' }),
+    sessions: false,
     mcpServers: { local: bench.stdio('official-stdio').config },
     ...config,
   })
@@ -299,7 +300,7 @@ test('a process that exits without close leaves no archive', async () => {
       { message: { role: 'assistant', content: [] } },
     ]
     const dump = tool('dump', 'Dumps', z.object({}), () => 'x'.repeat(20000))
-    const agent = createLiteAgent({ workdir: process.argv[1], model: fakeProvider(turns), tools: [dump] })
+    const agent = createLiteAgent({ workdir: process.argv[1], model: fakeProvider(turns), tools: [dump], sessions: false })
     agent.send('go').then(() => {
       const { readdirSync } = require('node:fs')
       console.log(readdirSync(process.env.LITE_AGENT_HOME, { recursive: true }).length)

@@ -44,6 +44,7 @@ pub struct AgentConfig {
     max_parallel_tools: Option<usize>,
     allowed_tools: Option<Vec<String>>,
     disallowed_tools: Option<Vec<String>>,
+    sessions: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -60,6 +61,8 @@ pub struct ResolvedConfig {
     pub workdir: PathBuf,
     /// Where the project's files are; `None` when no home directory is known.
     pub project: Option<ProjectPaths>,
+    /// Whether sessions are kept on disk.
+    pub is_saved: bool,
     /// The model id in requests.
     pub model: Arc<str>,
     /// Declared servers.
@@ -124,6 +127,7 @@ impl AgentConfig {
         Ok(ResolvedConfig {
             workdir: config.workdir,
             project: home.map(|home| ProjectPaths::new(home, &canonical)),
+            is_saved: config.sessions.unwrap_or(true),
             model: config.model_name.unwrap_or(config.model_id).into(),
             servers,
             transports: config.mcp_transports,

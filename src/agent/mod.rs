@@ -1,19 +1,20 @@
 //! The agent: sessions, runs and the servers they share.
 //!
-//! [`Agent`] owns everything that lives longer than one run. One run is [`run`]; one turn of the model is
-//! [`model`].
+//! [`Agent`] owns everything that lives longer than one run. [`sessions`] are its conversations, [`history`] the messages
+//! of one. One run is [`run`]; one turn of the model is [`model`].
 
 pub mod config;
 pub mod event;
+pub mod history;
 pub mod model;
 pub mod run;
+pub mod sessions;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use self::config::ResolvedConfig;
 use self::model::ModelClient;
 use self::run::{Run, RunHandle, RunOptions};
-use crate::archive::Archive;
+use self::sessions::Session;
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
@@ -32,7 +33,6 @@ use crate::pipeline::call::ToolCall;
 use crate::pipeline::event::CallEvent;
 use crate::pipeline::permission::{ApprovalHandler, CONNECT, HostPolicies, Permission};
 use crate::pipeline::tools::ToolHandler;
-use crate::session::paths::SessionName;
 
 /// What the host gives an agent.
 pub struct AgentHost {
@@ -50,27 +50,6 @@ pub struct AgentHost {
     pub listener: Arc<dyn EventListener>,
 }
 
-/// One conversation.
-pub struct Session {
-    /// Its id.
-    pub id: Arc<str>,
-    /// Runs of one session come one after another.
-    pub turn: tokio::sync::Mutex<History>,
-    /// Its large results; they end with the agent.
-    pub archive: Arc<Archive>,
-}
-
-/// A session's messages, and how many of them the host has seen.
-#[derive(Default)]
-pub struct History {
-    /// Each message as JSON text.
-    pub messages: Vec<Arc<RawValue>>,
-    /// How many the host holds.
-    pub synced: usize,
-    /// The tools the host was last told of.
-    pub told_tools: Option<Arc<RawValue>>,
-}
-
 /// An agent.
 pub struct Agent {
     config: ResolvedConfig,
@@ -80,7 +59,7 @@ pub struct Agent {
     sandbox: Option<Arc<Sandbox>>,
     subscribers: Arc<Subscribers>,
     sessions: Mutex<HashMap<Arc<str>, Arc<Session>>>,
-    session: Arc<str>,
+    session: Mutex<Arc<str>>,
     next_run: AtomicU32,
     runs: TaskTracker,
     active: Arc<AtomicUsize>,
@@ -107,7 +86,7 @@ impl Agent {
         });
         Arc::new(Self {
             subscribers: Subscribers::new(Arc::clone(&host.listener), closing.clone()),
-            session: uuid::Uuid::new_v4().to_string().into(),
+            session: Mutex::new(uuid::Uuid::new_v4().to_string().into()),
             config,
             host,
             permission,
@@ -119,12 +98,6 @@ impl Agent {
             active: Arc::default(),
             closing,
         })
-    }
-
-    /// The id of the session that runs use by default.
-    #[must_use]
-    pub const fn session_id(&self) -> &Arc<str> {
-        &self.session
     }
 
     /// Whether anybody subscribes.
@@ -140,20 +113,20 @@ impl Agent {
         if self.closing.is_cancelled() {
             return Err(Fault::closed());
         }
-        let session = self.session_of(options.session.as_deref())?;
+        let session = self.session_of(options.session.as_deref(), "`sessionId`")?;
         let (consumer, events) = if options.quiet { (None, None) } else { Some(mpsc::channel(QUEUED_EVENTS)).unzip() };
         let cancel = self.closing.child_token();
         let run = Run {
             id: self.next_run.fetch_add(1, Ordering::Relaxed),
             agent: Arc::clone(self),
             emitter: Emitter::new(Arc::clone(&session.id), consumer, Arc::clone(&self.subscribers)),
-            session,
+            session: Arc::clone(&session),
             cancel: cancel.clone(),
         };
         let (id, weak) = (run.id, run.emitter.downgrade());
         let (finished, outcome) = tokio::sync::oneshot::channel();
         let work = run.supervise(options.messages);
-        let active = Active::count(&self.active);
+        let active = (Active::count(&self.active), Active::count(&session.active));
         crate::base::task::spawn(self.runs.track_future(async move {
             let outcome = work.await;
             // Whoever has the result may change the servers.
@@ -161,22 +134,6 @@ impl Agent {
             let _ = finished.send(outcome);
         }));
         Ok(RunHandle::new(id, cancel, weak, events, outcome))
-    }
-
-    fn session_of(&self, id: Option<&str>) -> Result<Arc<Session>, Fault> {
-        let id: Arc<str> = id.map_or_else(|| Arc::clone(&self.session), Arc::from);
-        let name = SessionName::of(&id).map_err(|error| Fault::new(error.code(), format!("`sessionId`: {error}")))?;
-        let mut sessions = lock(&self.sessions);
-        let fresh = || {
-            let folder = self.config.project.as_ref().map(|project| project.archive(&name));
-            let turn = tokio::sync::Mutex::default();
-            Arc::new(Session { id: Arc::clone(&id), turn, archive: Archive::unsaved(folder) })
-        };
-        Ok(Arc::clone(sessions.entry(Arc::clone(&id)).or_insert_with(fresh)))
-    }
-
-    fn archives(&self) -> Vec<(Arc<str>, Arc<Archive>)> {
-        lock(&self.sessions).values().map(|session| (Arc::clone(&session.id), Arc::clone(&session.archive))).collect()
     }
 
     /// The servers, from memory.
@@ -194,8 +151,9 @@ impl Agent {
             .and_then(|declaration| self.config.transports.check(declaration))
             .map_err(|error| Fault::new(error.code(), error.to_string()))?;
         self.refuse_while_running()?;
-        let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
-        let outcome = self.registry.register(declaration, &self.authority(&self.session, emitter)).await;
+        let session = self.session_id();
+        let emitter = Emitter::new(Arc::clone(&session), None, Arc::clone(&self.subscribers));
+        let outcome = self.registry.register(declaration, &self.authority(&session, emitter)).await;
         self.subscribers.flush().await;
         outcome
     }
@@ -226,7 +184,7 @@ impl Agent {
         if let Some(sandbox) = &self.sandbox
             && let Err(message) = sandbox.dispose().await
         {
-            let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
+            let emitter = Emitter::new(self.session_id(), None, Arc::clone(&self.subscribers));
             emitter.emit(CallEvent::Diagnostic { level: "warning", code: "sandbox_failed", message }).await;
         }
         for (session, archive) in self.archives() {
@@ -241,7 +199,7 @@ impl Agent {
         self.subscribers.flush().await;
     }
 
-    /// Cancels everything and kills server processes without waiting, and removes archives: for a thread that is going away.
+    /// Cancels everything and kills server processes without waiting, and removes archives that end with the agent: for a thread that is going away.
     pub fn abandon(&self) {
         self.closing.cancel();
         self.registry.kill_now();
@@ -251,7 +209,7 @@ impl Agent {
     }
 }
 
-/// Counts a run for as long as it may use the servers.
+/// Counts a run for as long as it may use the servers or its session.
 struct Active(Arc<AtomicUsize>);
 
 impl Active {

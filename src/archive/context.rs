@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::page::{Cut, cut};
+use super::page::{Cut, cut, units};
 use super::search::Needle;
 use super::{Archive, ArchiveError, Entry, envelope};
 use crate::base::code::ErrorCode;
@@ -172,12 +172,16 @@ async fn read(
     budget: &mut TurnBudget,
     turn: u32,
 ) -> Result<String, ContextError> {
-    let total = entry.chars;
-    if offset > total {
-        return Err(ContextError::PastEnd { offset, total });
-    }
     let left = budget.left(turn);
-    let page = archive.read(entry, move |_, text| cut(text, total, Cut { offset, limit, budget: left })).await?;
+    let page = archive.read(entry, move |text| {
+        // The index is a file as well: what it says of the length is not relied upon.
+        let total = units(text);
+        if offset > total {
+            return Err(ContextError::PastEnd { offset, total });
+        }
+        Ok((cut(text, total, Cut { offset, limit, budget: left }), total))
+    });
+    let (page, total) = page.await??;
     if page.is_clipped && left < SHORT_PAGE {
         return Err(ContextError::Spent);
     }
@@ -201,7 +205,7 @@ async fn search_one(
     from: usize,
     at_most: usize,
 ) -> Result<Vec<Found>, ArchiveError> {
-    let hits = archive.read(Arc::clone(entry), move |_, text| needle.find(text, from, at_most)).await?;
+    let hits = archive.read(Arc::clone(entry), move |text| needle.find(text, from, at_most)).await?;
     Ok(hits.into_iter().map(|hit| Found { entry: Arc::clone(entry), offset: hit.offset, shown: hit.around }).collect())
 }
 

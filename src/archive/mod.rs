@@ -1,7 +1,7 @@
 //! What is too large for the model, kept on disk for one session and read back in pieces.
 //!
-//! [`Archive`] stores texts under their SHA-256 and knows no other: a reference of another session, or of an earlier
-//! process, leads nowhere. [`page`] cuts a text, [`search`] looks through it, [`envelope`] marks it as data, and
+//! [`Archive`] stores texts under their SHA-256 and knows no other: a reference of another session leads nowhere. It ends
+//! with its agent or, when its session is saved, stays beside the transcript. [`page`] cuts a text, [`search`] looks through it, [`envelope`] marks it as data, and
 //! [`context`] is the tool that does all this for the model. In memory stay the index and one preview a text.
 
 pub mod context;
@@ -13,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::base::code::ErrorCode;
 use crate::base::digest::sha256_hex;
@@ -22,9 +22,11 @@ use crate::base::limits::PROJECTION_BYTES;
 use crate::base::task::blocking;
 
 const INDEX: &str = "index.jsonl";
+/// More than the lines of as many texts as fit a disk.
+const INDEX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Where a text is: 64 hex digits, the SHA-256 of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Reference(String);
 
 impl Reference {
@@ -42,7 +44,7 @@ impl fmt::Display for Reference {
 }
 
 /// What the index tells of a text.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Entry {
     /// Where it is.
     #[serde(rename = "ref")]
@@ -107,12 +109,20 @@ impl ArchiveError {
     }
 }
 
-/// The archive of one session that is not saved: it ends with its agent.
+/// The archive of one session.
 pub struct Archive {
-    session_folder: Option<Place>,
-    /// This archive's own part of the folder: another agent may have a session of the same id.
-    folder: Option<Place>,
+    keeping: Keeping,
     state: Mutex<State>,
+    /// Held while files are written: one writer at a time, and none after the archive is closed.
+    writer: Mutex<()>,
+}
+
+/// Where an archive is, and for how long.
+enum Keeping {
+    /// Beside the transcript of its session, as long as that.
+    Saved(Option<Place>),
+    /// As long as its agent, in a part of the session's folder of its own: another agent may have a session of the same id.
+    Unsaved { session_folder: Option<Place>, folder: Option<Place> },
 }
 
 #[derive(Default)]
@@ -120,14 +130,72 @@ struct State {
     entries: Vec<Arc<Entry>>,
     is_on_disk: bool,
     is_closed: bool,
+    /// Whether the index lacks the end of its last line.
+    is_torn: bool,
 }
 
 impl Archive {
-    /// An archive in a session's folder; nothing is made before something is kept.
+    /// An archive that ends with its agent; nothing is made before something is kept.
     #[must_use]
     pub fn unsaved(session_folder: Option<Place>) -> Arc<Self> {
         let folder = session_folder.as_ref().map(|place| place.join(uuid::Uuid::new_v4().to_string()));
-        Arc::new(Self { session_folder, folder, state: Mutex::default() })
+        Self::new(Keeping::Unsaved { session_folder, folder })
+    }
+
+    /// An archive that stays; nothing is read before it is [loaded](Self::load).
+    #[must_use]
+    pub fn saved(session_folder: Option<Place>) -> Arc<Self> {
+        Self::new(Keeping::Saved(session_folder))
+    }
+
+    fn new(keeping: Keeping) -> Arc<Self> {
+        Arc::new(Self { keeping, state: Mutex::default(), writer: Mutex::default() })
+    }
+
+    fn place(&self) -> Result<&Place, ArchiveError> {
+        let (Keeping::Saved(place) | Keeping::Unsaved { folder: place, .. }) = &self.keeping;
+        place.as_ref().ok_or(ArchiveError::NoHome)
+    }
+
+    /// Reads the index of a saved archive: other agents may have run the session.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub async fn load(self: &Arc<Self>) -> Result<(), ArchiveError> {
+        if let Keeping::Unsaved { .. } | Keeping::Saved(None) = self.keeping {
+            return Ok(());
+        }
+        let this = Arc::clone(self);
+        blocking(move || this.load_now()).await.map_err(|source| ArchiveError::Read { source })
+    }
+
+    fn load_now(&self) -> io::Result<()> {
+        let Keeping::Saved(Some(place)) = &self.keeping else { return Ok(()) };
+        let _writer = self.hold();
+        let index = match place.open().and_then(|folder| folder.read(INDEX, INDEX_BYTES)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        // A line that cannot be read costs its own text; each text is checked against its reference anyway.
+        let lines = index.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
+        let mut state = self.state();
+        state.is_torn = index.last().is_some_and(|last| *last != b'\n');
+        state.entries = lines.map(Arc::new).collect();
+        Ok(())
+    }
+
+    /// Removes what is kept, of whatever process; the archive can be used again.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub async fn remove(self: &Arc<Self>) -> Result<(), ArchiveError> {
+        let this = Arc::clone(self);
+        let removed = blocking(move || {
+            let _writer = this.hold();
+            *this.state() = State::default();
+            this.place().map_or(Ok(()), Place::remove_all)
+        });
+        removed.await.map_err(|source| ArchiveError::Write { source })
     }
 
     /// Keeps a text.
@@ -137,7 +205,7 @@ impl Archive {
     }
 
     fn put_now(&self, text: &str, origin: Origin) -> Result<Arc<Entry>, ArchiveError> {
-        let place = self.folder.as_ref().ok_or(ArchiveError::NoHome)?;
+        let place = self.place()?;
         let entry = Arc::new(Entry {
             reference: Reference(sha256_hex(text.as_bytes())),
             bytes: text.len(),
@@ -145,16 +213,21 @@ impl Archive {
             preview: (origin.preview)(text),
             tool: origin.tool,
         });
-        // Held while the files are written: one writer at a time, and none after the archive is closed.
-        let mut state = self.state();
-        if state.is_closed {
-            return Err(ArchiveError::Closed);
-        }
-        state.is_on_disk = true;
-        let known = state.entries.iter().find(|known| known.reference == entry.reference).cloned();
-        write(place, &entry, text, known.is_none()).map_err(|source| ArchiveError::Write { source })?;
+        let _writer = self.hold();
+        let (known, is_torn) = {
+            let mut state = self.state();
+            if state.is_closed {
+                return Err(ArchiveError::Closed);
+            }
+            state.is_on_disk = true;
+            (state.entries.iter().find(|known| known.reference == entry.reference).cloned(), state.is_torn)
+        };
+        let line = known.is_none().then_some(IndexLine { is_torn });
+        write(place, &entry, text, line.as_ref()).map_err(|source| ArchiveError::Write { source })?;
         // The same text again has the same reference, whatever tool it comes from.
         Ok(known.unwrap_or_else(|| {
+            let mut state = self.state();
+            state.is_torn = false;
             state.entries.push(Arc::clone(&entry));
             entry
         }))
@@ -164,17 +237,17 @@ impl Archive {
     async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         entry: Arc<Entry>,
-        work: impl FnOnce(&Entry, &str) -> T + Send + 'static,
+        work: impl FnOnce(&str) -> T + Send + 'static,
     ) -> Result<T, ArchiveError> {
         let this = Arc::clone(self);
-        blocking(move || Ok(this.text(&entry).map(|text| work(&entry, &text))))
+        blocking(move || Ok(this.text(&entry).map(|text| work(&text))))
             .await
             .map_err(|source| ArchiveError::Read { source })?
     }
 
     fn text(&self, entry: &Entry) -> Result<String, ArchiveError> {
-        let place = self.folder.as_ref().ok_or(ArchiveError::NoHome)?;
-        let bytes = place
+        let bytes = self
+            .place()?
             .open()
             .and_then(|folder| folder.read(entry.reference.as_str(), PROJECTION_BYTES))
             .map_err(|source| ArchiveError::Read { source })?;
@@ -201,18 +274,22 @@ impl Archive {
         self.state().entries.iter().rev().cloned().collect()
     }
 
-    /// Removes the archive from the disk; nothing can be kept or read after it. Blocks.
+    /// Ends the archive, and removes it from the disk unless it is saved. Blocks.
     pub fn close_now(&self) -> Result<(), ArchiveError> {
-        let mut state = self.state();
-        state.is_closed = true;
-        let entries = std::mem::take(&mut state.entries);
-        if !std::mem::take(&mut state.is_on_disk) {
+        let _writer = self.hold();
+        let (entries, was_on_disk) = {
+            let mut state = self.state();
+            state.is_closed = true;
+            (std::mem::take(&mut state.entries), std::mem::take(&mut state.is_on_disk))
+        };
+        let Keeping::Unsaved { session_folder: Some(session_folder), folder: Some(folder) } = &self.keeping else {
             return Ok(());
+        };
+        if was_on_disk {
+            remove(folder, &entries).map_err(|source| ArchiveError::Write { source })?;
+            // Fails, and has to, while another agent keeps something for a session of the same id.
+            let _ = session_folder.remove();
         }
-        let (Some(place), Some(session_folder)) = (&self.folder, &self.session_folder) else { return Ok(()) };
-        remove(place, &entries).map_err(|source| ArchiveError::Write { source })?;
-        // Fails, and has to, while another agent keeps something for a session of the same id.
-        let _ = session_folder.remove();
         Ok(())
     }
 
@@ -222,16 +299,27 @@ impl Archive {
         blocking(move || Ok(this.close_now())).await.map_err(|source| ArchiveError::Write { source })?
     }
 
+    fn hold(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn write(place: &Place, entry: &Entry, text: &str, is_new: bool) -> io::Result<()> {
+/// A line to add to the index.
+struct IndexLine {
+    /// Whether the line before it has no end.
+    is_torn: bool,
+}
+
+fn write(place: &Place, entry: &Entry, text: &str, line: Option<&IndexLine>) -> io::Result<()> {
     let folder: Folder = place.create()?;
     folder.write(entry.reference.as_str(), text.as_bytes())?;
-    if is_new {
-        let mut line = serde_json::to_vec(entry)?;
+    if let Some(IndexLine { is_torn }) = line {
+        let mut line = if *is_torn { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, entry)?;
         line.push(b'\n');
         folder.append(INDEX, &line)?;
     }

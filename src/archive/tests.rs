@@ -84,6 +84,40 @@ async fn closing_removes_what_is_kept_and_ends_the_archive() {
 }
 
 #[tokio::test]
+async fn a_saved_archive_is_there_for_the_next_agent_until_it_is_removed() {
+    let bench = Bench::new();
+    let archive = Archive::saved(Some(bench.place.clone()));
+    archive.load().await.unwrap();
+    assert!(archive.is_empty() && !bench.home.exists());
+    let one = archive.put("one 漢".into(), origin()).await.unwrap();
+    archive.close().await.unwrap();
+    assert!(matches!(archive.put("two".into(), origin()).await, Err(ArchiveError::Closed)));
+
+    let index = bench.session_folder().join(INDEX);
+    let torn = fs::read_to_string(&index).unwrap() + "{\"ref\":\"";
+    fs::write(&index, torn).unwrap();
+    let later = Archive::saved(Some(bench.place.clone()));
+    later.load().await.unwrap();
+    assert_eq!(later.entries(), std::slice::from_ref(&one));
+    let two = later.put("two".into(), origin()).await.unwrap();
+    let three = later.put("three".into(), origin()).await.unwrap();
+    let last = Archive::saved(Some(bench.place.clone()));
+    last.load().await.unwrap();
+    assert_eq!(last.entries(), [three, two, one.clone()]);
+    assert_eq!(data(&ask(&last, json!({ "ref": one.reference })).await.unwrap()), "one 漢");
+
+    fs::write(&index, fs::read_to_string(&index).unwrap().replace("\"chars\":5", "\"chars\":99")).unwrap();
+    last.load().await.unwrap();
+    let read = ask(&last, json!({ "ref": one.reference })).await.unwrap();
+    assert_eq!(read.lines().next(), Some("offset=0; nextOffset=end; totalChars=5"));
+
+    last.remove().await.unwrap();
+    assert!(last.is_empty() && !bench.session_folder().exists());
+    last.put("anew".into(), origin()).await.unwrap();
+    assert!(bench.session_folder().join(INDEX).exists());
+}
+
+#[tokio::test]
 async fn a_reference_works_in_its_own_session_only() {
     let bench = Bench::new();
     let (archive, namesake) = (bench.archive(), bench.archive());

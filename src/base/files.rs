@@ -3,6 +3,7 @@
 //! A [`Place`] is a folder below a root, a [`Folder`] is one that is open. The root itself is the user's choice and may
 //! be a link; nothing below it may. All of it blocks.
 
+pub mod log;
 #[cfg(any(not(unix), test))]
 mod portable;
 #[cfg(unix)]
@@ -58,10 +59,32 @@ impl Place {
 
     /// Removes the folder, which must be empty; it is fine when it is not there.
     pub fn remove(&self) -> io::Result<()> {
-        let Some((last, parts)) = self.parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let parent = Self::new(self.root.clone(), parts.to_vec());
+        let (parent, last) = self.split()?;
         absent_is_fine(parent.open().and_then(|parent| parent.remove_folder(last)))
     }
+
+    /// Removes the folder and all that is in it; it is fine when it is not there.
+    pub fn remove_all(&self) -> io::Result<()> {
+        let (parent, last) = self.split()?;
+        absent_is_fine(parent.open().and_then(|parent| remove_all(&parent, last)))
+    }
+
+    fn split(&self) -> io::Result<(Self, &str)> {
+        let (last, parts) = self.parts.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((Self::new(self.root.clone(), parts.to_vec()), last))
+    }
+}
+
+/// Links are removed, never followed.
+fn remove_all(parent: &Folder, name: &str) -> io::Result<()> {
+    let folder = parent.open(name)?;
+    for inner in folder.names()? {
+        match folder.open(&inner) {
+            Ok(_) => remove_all(&folder, &inner)?,
+            Err(_) => folder.remove(&inner)?,
+        }
+    }
+    parent.remove_folder(name)
 }
 
 /// A file that is not there needs no removing.

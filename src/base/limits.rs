@@ -53,6 +53,8 @@ pub const CONTEXT_HITS: usize = 5;
 pub const CONTEXT_QUERY_CHARS: usize = 256;
 /// How much `context` shows around a hit, in characters.
 pub const CONTEXT_HIT_CHARS: usize = 200;
+/// Largest transcript of a session, in bytes.
+pub const TRANSCRIPT_BYTES: u64 = 128 * 1024 * 1024;
 /// Longest session id, in bytes of its file name.
 pub const SESSION_NAME_BYTES: usize = 200;
 /// How long a host's policy or schema may take.

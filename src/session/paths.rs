@@ -1,4 +1,5 @@
-//! Where the files of a session are: `<home>/projects/<project hash>/sessions/<session id>.context/`.
+//! Where the files of a session are, in `<home>/projects/<project hash>/sessions/`: the messages in
+//! `<session id>.jsonl`, the archive in `<session id>.context/`.
 //!
 //! A session id is whatever its caller chose, so it is written in a form that is one file name and nothing else.
 
@@ -12,6 +13,8 @@ use crate::base::limits::SESSION_NAME_BYTES;
 
 /// Digits of a project's hash.
 const PROJECT_DIGITS: usize = 32;
+/// How the name of a transcript ends.
+const TRANSCRIPT: &str = ".jsonl";
 
 /// Why a session id cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +65,33 @@ impl SessionName {
     }
 }
 
+impl SessionName {
+    /// The name of the transcript.
+    #[must_use]
+    pub fn transcript(&self) -> String {
+        format!("{}{TRANSCRIPT}", self.0)
+    }
+
+    /// The id of the session that a transcript of this name belongs to.
+    #[must_use]
+    pub fn id_of(file: &str) -> Option<String> {
+        let name = file.strip_suffix(TRANSCRIPT)?;
+        let mut bytes = Vec::with_capacity(name.len());
+        let mut rest = name.bytes();
+        while let Some(byte) = rest.next() {
+            if byte == b'%' {
+                let digits = [rest.next()?, rest.next()?];
+                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+            } else {
+                bytes.push(byte);
+            }
+        }
+        let id = String::from_utf8(bytes).ok()?;
+        // What this package would write otherwise is not its own.
+        Self::of(&id).is_ok_and(|known| known.0 == name).then_some(id)
+    }
+}
+
 /// Where one project keeps its sessions.
 #[derive(Clone, Debug)]
 pub struct ProjectPaths {
@@ -78,11 +108,16 @@ impl ProjectPaths {
         Self { home, project }
     }
 
+    /// The folder of the sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Place {
+        Place::new(self.home.clone(), vec!["projects".into(), self.project.clone(), "sessions".into()])
+    }
+
     /// The folder of a session's archive.
     #[must_use]
     pub fn archive(&self, session: &SessionName) -> Place {
-        let folder = format!("{}.context", session.0);
-        Place::new(self.home.clone(), vec!["projects".into(), self.project.clone(), "sessions".into(), folder])
+        self.sessions().join(format!("{}.context", session.0))
     }
 }
 
@@ -101,6 +136,18 @@ mod tests {
         assert_eq!(name(".."), "%2e%2e");
         assert_eq!(name("a%2eb"), "a%252eb");
         assert_eq!(name("ü\0\\"), "%c3%bc%00%5c");
+    }
+
+    #[test]
+    fn an_id_is_read_back_from_its_file_name() {
+        for id in ["0191-ab_C", "../../etc", "..", "a%2eb", "ü\0\\", "a.jsonl"] {
+            assert_eq!(SessionName::id_of(&SessionName::of(id).unwrap().transcript()).as_deref(), Some(id));
+        }
+        for foreign in
+            ["a", ".jsonl", "a b.jsonl", "a%2E.jsonl", "%4a.jsonl", "%2.jsonl", "%zz.jsonl", "%ff.jsonl", "%+f.jsonl"]
+        {
+            assert_eq!(SessionName::id_of(foreign), None, "{foreign}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use super::log::{Missing, PortableFile};
 use super::{absent_is_fine, draft_of, plain, too_large};
 
 /// An open folder.
@@ -71,13 +73,42 @@ impl Folder {
 
     /// Reads a file of `at_most` so many bytes.
     pub fn read(&self, name: &str, at_most: usize) -> io::Result<Vec<u8>> {
-        let path = self.0.join(plain(name)?);
-        if !fs::symlink_metadata(&path)?.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
+        self.require_file(name)?;
         let mut bytes = Vec::new();
-        File::open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes)?;
+        File::open(self.0.join(name))?.take(at_most as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > at_most { Err(too_large()) } else { Ok(bytes) }
+    }
+
+    /// What is in the folder. Names that are not Unicode are not ours and left out.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    /// When a file was last written.
+    pub fn modified(&self, name: &str) -> io::Result<SystemTime> {
+        self.require_file(name)?;
+        fs::metadata(self.0.join(name))?.modified()
+    }
+
+    /// Opens a file; whether another process has it, nobody can tell.
+    pub(super) fn lock(&self, name: &str, missing: Missing) -> io::Result<PortableFile> {
+        match self.require_file(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Create => {}
+            found => found?,
+        }
+        let create = missing == Missing::Create;
+        Ok(PortableFile(
+            OpenOptions::new().read(true).write(true).create(create).truncate(false).open(self.0.join(name))?,
+        ))
+    }
+
+    fn require_file(&self, name: &str) -> io::Result<()> {
+        let is_file = fs::symlink_metadata(self.0.join(plain(name)?))?.is_file();
+        if is_file { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
     /// Removes a file; it is fine when it is not there.

@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::log::{Log, Missing};
 use super::*;
 
 struct Scratch(PathBuf);
@@ -53,6 +54,41 @@ fn a_name_that_leads_elsewhere_is_refused() {
     }
 }
 
+#[test]
+fn a_log_grows_and_is_cut() {
+    let scratch = Scratch::new();
+    let folder = place(&scratch.0).create().unwrap();
+    assert_eq!(Log::open(&folder, "log", Missing::Refuse).unwrap_err().kind(), io::ErrorKind::NotFound);
+    let mut log = Log::open(&folder, "log", Missing::Create).unwrap();
+    assert!(log.is_empty());
+    log.append(b"one ").unwrap();
+    log.append(b"two").unwrap();
+    assert_eq!(log.read(7).unwrap(), b"one two");
+    assert_eq!(log.read(6).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    log.truncate(4).unwrap();
+    log.append(b"2").unwrap();
+    log.sync().unwrap();
+    drop(log);
+    let log = Log::open(&folder, "log", Missing::Refuse).unwrap();
+    assert_eq!((log.len(), log.read(99).unwrap()), (5, b"one 2".to_vec()));
+}
+
+#[test]
+fn a_folder_goes_with_all_that_is_in_it() {
+    let scratch = Scratch::new();
+    let place = place(&scratch.0);
+    place.remove_all().unwrap();
+    let folder = place.create().unwrap();
+    folder.write("file", b"x").unwrap();
+    place.join("inner").create().unwrap().write("file", b"x").unwrap();
+    let mut names = folder.names().unwrap();
+    names.sort();
+    assert_eq!(names, ["file", "inner"]);
+    assert!(folder.modified("file").is_ok() && folder.modified("inner").is_err());
+    place.remove_all().unwrap();
+    assert!(scratch.0.join("home/a").is_dir() && !scratch.0.join("home/a/b").exists());
+}
+
 #[cfg(unix)]
 mod unix_only {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -99,6 +135,35 @@ mod unix_only {
     }
 
     #[test]
+    fn a_log_is_open_once_and_goes_with_its_file() {
+        let scratch = Scratch::new();
+        let folder = place(&scratch.0).create().unwrap();
+        let log = Log::open(&folder, "log", Missing::Create).unwrap();
+        assert_eq!(mode(&scratch.0.join("home/a/b/log")), 0o600);
+        let error = Log::open(&folder, "log", Missing::Create).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        drop(log);
+        Log::open(&folder, "log", Missing::Refuse).unwrap();
+        symlink(scratch.0.join("home/a/b/log"), scratch.0.join("home/a/b/link")).unwrap();
+        assert!(Log::open(&folder, "link", Missing::Create).is_err());
+    }
+
+    #[test]
+    fn removing_a_folder_follows_no_link() {
+        let scratch = Scratch::new();
+        let elsewhere = scratch.0.join("elsewhere");
+        fs::create_dir_all(&elsewhere).unwrap();
+        fs::write(elsewhere.join("target"), b"theirs").unwrap();
+        place(&scratch.0).create().unwrap();
+        symlink(&elsewhere, scratch.0.join("home/a/b/link")).unwrap();
+        place(&scratch.0).remove_all().unwrap();
+        assert_eq!(fs::read(elsewhere.join("target")).unwrap(), b"theirs");
+        symlink(&elsewhere, scratch.0.join("home/a/b")).unwrap();
+        assert!(place(&scratch.0).remove_all().is_err());
+        assert!(elsewhere.join("target").exists());
+    }
+
+    #[test]
     fn the_portable_form_does_the_same() {
         let scratch = Scratch::new();
         let root = portable::Folder::create_root(&scratch.0).unwrap();
@@ -114,6 +179,15 @@ mod unix_only {
         assert!(folder.read("link", 99).is_err());
         assert!(folder.append("link", b"x").is_err());
         assert!(root.open("b").is_err());
+        assert!(folder.lock("link", Missing::Create).is_err());
+        assert!(folder.lock("absent", Missing::Refuse).is_err());
+        folder.lock("new", Missing::Create).unwrap().set_len(3).unwrap();
+        assert_eq!(folder.read("new", 3).unwrap(), [0; 3]);
+        folder.remove("new").unwrap();
+        assert!(folder.modified("file").is_ok() && folder.modified("link").is_err());
+        let mut names = folder.names().unwrap();
+        names.sort();
+        assert_eq!(names, ["file", "link", "log"]);
         for name in ["file", "log", "link"] {
             folder.remove(name).unwrap();
         }

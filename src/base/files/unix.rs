@@ -3,14 +3,17 @@
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
+use std::time::SystemTime;
 
+use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat, renameat};
+use nix::fcntl::{Flock, FlockArg, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use super::log::{LockedFile, Missing};
 use super::{absent_is_fine, draft_of, plain, too_large};
 
 /// An open folder.
@@ -83,6 +86,48 @@ impl Folder {
     /// Removes a file; it is fine when it is not there.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         absent_is_fine(unlinkat(&self.0, plain(name)?, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from))
+    }
+
+    /// What is in the folder. Names that are not Unicode are not ours and left out.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        // A descriptor of its own: reading moves its position.
+        let mut entries =
+            Dir::openat(&self.0, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in entries.iter() {
+            match entry?.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_owned()),
+            }
+        }
+        Ok(names)
+    }
+
+    /// When a file was last written.
+    pub fn modified(&self, name: &str) -> io::Result<SystemTime> {
+        self.file(plain(name)?, OFlag::O_RDONLY)?.metadata()?.modified()
+    }
+
+    /// Opens a file for this process alone; [`io::ErrorKind::ResourceBusy`] while another one has it.
+    pub(super) fn lock(&self, name: &str, missing: Missing) -> io::Result<LockedFile> {
+        let create = match missing {
+            Missing::Create => OFlag::O_CREAT,
+            Missing::Refuse => OFlag::empty(),
+        };
+        let file = self.file(plain(name)?, OFlag::O_RDWR | create)?;
+        let locked = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
+            Errno::EWOULDBLOCK => io::ErrorKind::ResourceBusy.into(),
+            other => io::Error::from(other),
+        })?;
+        let metadata = locked.metadata()?;
+        if metadata.nlink() == 0 {
+            // It was removed between the two steps.
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if metadata.len() == 0 {
+            self.sync()?;
+        }
+        Ok(locked)
     }
 
     /// Opens a file; a pipe or a device that stands in its place is refused without waiting for it.
