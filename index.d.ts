@@ -139,7 +139,7 @@ export type StandardResult<Output> =
     }
 
 export interface ToolResult {
-  /** The text that the model reads. */
+  /** The text that the model reads; above 16 KiB it reads it through the tool `context`. */
   content: string
   isError?: boolean
 }
@@ -167,7 +167,7 @@ export type ToolHandler<Input = unknown> = (
 ) => string | ToolResult | Promise<string | ToolResult>
 
 export interface Tool<Input = never> {
-  /** Unique; `mcp_connect` and names that begin `mcp__` are reserved. */
+  /** Unique; `mcp_connect`, `context` and names that begin `mcp__` are reserved. */
   name: string
   description: string
   schema: StandardSchema
@@ -475,7 +475,7 @@ export interface LiteAgentConfig {
   strictMcpConfig?: boolean
   /** When set, a server with any other transport is refused, whatever declares it. */
   mcpTransports?: ('stdio' | 'http')[]
-  /** Unless set: host `tools` are allowed; `mcp_connect` and every `mcp__*` tool ask. */
+  /** Unless set: host `tools` and `context` are allowed; `mcp_connect` and every `mcp__*` tool ask. */
   permission?: PermissionPolicy
   /** Confines the processes of stdio servers. */
   sandbox?: Sandbox
@@ -493,8 +493,11 @@ export interface LiteAgentConfig {
   allowedTools?: string[]
   /** Tools the model does not see, by exact name. */
   disallowedTools?: string[]
-  /** Keeps transcripts on disk; `false` is the only value supported so far. */
-  sessions?: false
+  /**
+   * Keeps sessions on disk, below the home; `true` unless set. `false` keeps them in memory, and the
+   * archives of large results until `close()`.
+   */
+  sessions?: boolean
   /** Child agents; `false` is the only value supported so far. */
   agents?: false
   /** Replaces the default system prompt. */
@@ -506,10 +509,20 @@ export interface LiteAgentConfig {
 }
 
 export interface RunOptions {
-  /** Another conversation than the agent's own. Runs of one session wait for each other. */
+  /**
+   * Another conversation than the agent's own; what is saved of it is read. Runs of one session wait
+   * for each other.
+   */
   sessionId?: string
   /** Cancels the run. */
   signal?: AbortSignal
+}
+
+/** A session on disk. */
+export interface StoredSession {
+  id: string
+  /** When it was last written to, in milliseconds since the epoch. */
+  mtime: number
 }
 
 export type StopReason = 'stop' | 'aborted' | 'max_turns'
@@ -531,6 +544,24 @@ export interface AgentRun extends AsyncGenerator<AgentEvent, LiteAgentResult, vo
 export interface LiteAgent {
   /** The session that runs belong to unless they name another. */
   readonly sessionId: string
+  /**
+   * Makes `id` the session that runs belong to. The next run reads what is saved of it; of an unknown
+   * one, nothing is.
+   * @throws {ConfigError} when it is empty or too long for a file name.
+   */
+  resume(id: string): void
+  /** Begins a new session and gives its id; the old one stays as it is. */
+  clear(): string
+  /**
+   * The saved sessions of the `workdir`, the newest first.
+   * @throws {StorageError} when they cannot be read, and with `sessions: false`.
+   */
+  listSessions(): Promise<StoredSession[]>
+  /**
+   * Removes the messages and the archive of a session; it is fine when there is none.
+   * @throws {StorageError} while the session runs, when it cannot be removed, and with `sessions: false`.
+   */
+  deleteSession(id: string): Promise<void>
   /** The agent's servers. */
   readonly mcp: McpServers
   /**
@@ -538,6 +569,7 @@ export interface LiteAgent {
    * @throws {AbortError} when `signal` fires before the first model call; its `cause` is the
    * signal's reason. Later the run ends with `stopReason: 'aborted'`.
    * @throws {AgentError} `CLOSED` after `close()`.
+   * @throws {StorageError} when the session cannot be read or written, or runs elsewhere.
    */
   run(input: string | Message[], options?: RunOptions): AgentRun
   /** The same run, resolved to its result. */

@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['__test__/{unit,e2e,pins}/**/*.test.mjs'],
+    globalSetup: '__test__/servers/home.mjs',
     pool: 'forks',
     isolate: true,
     testTimeout: 30_000,

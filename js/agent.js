@@ -2,7 +2,7 @@
 
 /** @import { AgentEventRecord, HookEvents, HookHandler, HookName, HookOptions } from '../index.js' */
 /** @import { LiteAgentConfig, LiteAgentResult, McpServerConfig } from '../index.js' */
-/** @import { McpServerStatus, Message, RunOptions } from '../index.js' */
+/** @import { McpServerStatus, Message, RunOptions, StoredSession } from '../index.js' */
 /** @import { NativeAgent, NativeAgentClass } from './border.d.ts' */
 
 const { readConfig, readRun, readSessionId, requireServer } = require('./config.js')
@@ -59,7 +59,7 @@ class LiteAgent {
   /** @type {Set<{ session: string, settled: Promise<unknown> }>} */
   #sends = new Set()
   /** @type {string} */
-  sessionId
+  #sessionId
   /** @type {McpServers} */
   mcp
 
@@ -73,9 +73,45 @@ class LiteAgent {
     this.#host.attach(this.#native)
     this.#forget = endWithProcess(this.#native)
     const { sessionId } = unwrap(this.#native.configure(config.native), this.#host.kept)
-    this.sessionId = sessionId
-    Object.defineProperty(this, 'sessionId', { writable: false })
+    this.#sessionId = sessionId
     this.mcp = new McpServers(this.#native, this.#host, () => this.#closing !== undefined)
+  }
+
+  /** @returns {string} */
+  get sessionId() {
+    return this.#sessionId
+  }
+
+  /** @param {string} id */
+  resume(id) {
+    this.#requireOpen()
+    requireId(id)
+    unwrap(this.#native.resume(id), this.#host.kept)
+    this.#sessionId = id
+  }
+
+  /** @returns {string} */
+  clear() {
+    this.#requireOpen()
+    this.#sessionId = unwrap(this.#native.clear(), this.#host.kept).sessionId
+    return this.#sessionId
+  }
+
+  /** @returns {Promise<StoredSession[]>} */
+  async listSessions() {
+    this.#requireOpen()
+    return this.#settle(this.#native.listSessions())
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<void>}
+   */
+  async deleteSession(id) {
+    this.#requireOpen()
+    requireId(id)
+    const { history } = await this.#settle(this.#native.deleteSession(id))
+    this.#host.forgetHistory(history)
   }
 
   /**
@@ -110,7 +146,7 @@ class LiteAgent {
    */
   #start(input, options, { quiet }) {
     this.#host.hooks.refuseInside(quiet ? 'send' : 'run')
-    if (this.#closing) throw closed()
+    this.#requireOpen()
     const { native: json, signal } = readRun(input, options, quiet)
     if (signal?.aborted) throw new AbortError('the run was aborted', { cause: signal.reason })
     try {
@@ -129,7 +165,7 @@ class LiteAgent {
     if (typeof listener !== 'function') {
       throw new ConfigError(`the listener must be a function, not ${kindOf(listener)}`)
     }
-    if (this.#closing) throw closed()
+    this.#requireOpen()
     return this.#host.listen(listener)
   }
 
@@ -178,6 +214,19 @@ class LiteAgent {
     return this.#closing
   }
 
+  #requireOpen() {
+    if (this.#closing) throw closed()
+  }
+
+  /** @param {Promise<string>} outcome */
+  async #settle(outcome) {
+    try {
+      return unwrap(await outcome, this.#host.kept)
+    } catch (error) {
+      throw internal(error)
+    }
+  }
+
   async #close() {
     try {
       unwrap(await this.#native.close(), this.#host.kept)
@@ -186,6 +235,11 @@ class LiteAgent {
       throw internal(error)
     }
   }
+}
+
+/** @param {unknown} id */
+function requireId(id) {
+  if (typeof id !== 'string') throw new ConfigError(`a session id must be a string, not ${kindOf(id)}`)
 }
 
 class McpServers {

@@ -48,6 +48,7 @@ export type PolicySpec =
 
 /** New messages of a session: `messages[0]` stands at index `from`. */
 export interface HistorySlice {
+  /** The session's id, or another key once the session was deleted. */
   session: string
   from: number
   messages: unknown[]
@@ -59,6 +60,10 @@ export type HostCallback = (call: number, op: string, json: string) => Promise<s
 /** The one class of the addon. Strings are JSON; an "outcome" is `{"ok":…}` or `{"error":…}`. */
 export interface NativeAgent {
   configure(json: string): string
+  resume(session: string): string
+  clear(): string
+  listSessions(): Promise<string>
+  deleteSession(session: string): Promise<string>
   startRun(json: string): string
   nextBatch(run: number): Promise<string | null>
   runOutcome(run: number): Promise<string>

@@ -66,7 +66,7 @@ const NOT_YET = [
 ]
 
 /** Fields that have one supported value so far. */
-const FIXED = { sessions: false, agents: false }
+const FIXED = { agents: false }
 
 const TRANSPORTS = ['stdio', 'http']
 
@@ -122,6 +122,7 @@ function readConfig(config) {
     maxParallelTools: count(given.maxParallelTools, 'maxParallelTools'),
     allowedTools: names(given.allowedTools, 'allowedTools'),
     disallowedTools: names(given.disallowedTools, 'disallowedTools'),
+    sessions: flag(given.sessions, 'sessions'),
   }
   return { native: encodeJson(native), parts: { model, tools: [...tools], approval, sandbox, policies } }
 }

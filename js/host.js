@@ -172,6 +172,11 @@ class Host {
     return session
   }
 
+  /** @param {string} key What the messages of a deleted session are kept under. */
+  forgetHistory(key) {
+    this.#sessions.delete(key)
+  }
+
   /**
    * Adds what is new of a session's history; gives the history as the native core means it.
    *

@@ -22,6 +22,12 @@ pub mod pipeline;
 // Servers: declarations, the registry, connections, transports.
 pub mod mcp;
 
+// What is too large for the model: the archive of a session, and the tool that reads it.
+pub mod archive;
+
+// A session's files: where they are, and the transcript.
+pub mod session;
+
 // Compiled JSON Schema.
 pub mod schema;
 

@@ -290,7 +290,7 @@ describe('createLiteAgent refuses', () => {
     ['a model without stream', { model: { id: 'x' } }, 'CONFIG_INVALID', /model/],
     ['an unknown key', { maxTurn: 3 }, 'CONFIG_INVALID', /maxTurn.*maxTurns/s],
     ['a field that is not supported yet', { hookFiles: [] }, 'CONFIG_INVALID', /hookFiles.*not supported yet/s],
-    ['sessions: true', { sessions: true }, 'CONFIG_INVALID', /sessions.*not supported yet/s],
+    ['sessions: 1', { sessions: 1 }, 'CONFIG_INVALID', /sessions.*boolean/s],
     ['agents: true', { agents: true }, 'CONFIG_INVALID', /agents.*not supported yet/s],
     ['strictMcpConfig: null', { strictMcpConfig: null }, 'CONFIG_INVALID', /strictMcpConfig.*boolean/s],
     ['mcpTransports: sse', { mcpTransports: ['sse'] }, 'CONFIG_INVALID', /mcpTransports/],

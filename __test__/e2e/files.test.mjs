@@ -78,7 +78,7 @@ test('servers of every source work together, in the order of their sources', asy
     message: expect.stringContaining('already registered'),
   })
   const results = resultsOf(await collect(agent.run('go')))
-  expect(results.map((result) => JSON.parse(result.content).content[0].text)).toEqual(['1', '2', '3', '4', '5'])
+  expect(results.map((result) => JSON.parse(result.content).content[0].text).sort()).toEqual(['1', '2', '3', '4', '5'])
   expect(sourcesOf(agent).at(-1)).toEqual(['four', 'instance'])
 })
 
@@ -170,7 +170,7 @@ test('at most 32 servers remain after merging', () => {
 describe.each(['global', 'project'])('a %s file is refused', (role) => {
   const text = JSON.stringify({ mcpServers: { a: { command: 'x' } } })
   test.each([
-    ['cut off', text.slice(0, -9), 'line 1, column 31: is not valid JSON'],
+    ['cut off', text.slice(0, -6), 'line 1, column 31: is not valid JSON'],
     ['a comment', '{\n  // s3cr3t\n}', 'line 2, column 3: is not valid JSON: .*comments are not allowed'],
     ['a trailing comma', '{ "mcpServers": {},\n}', 'line 1, column 19: .*trailing comma.*remove'],
     ['not UTF-8', Buffer.from([0x7b, 0x0a, 0xff]), 'line 2, column 1: .*UTF-8'],

@@ -374,7 +374,9 @@ test('mcp.list tells the state, from configured to ready', async () => {
       name: 'local',
       source: 'constructor',
       status: 'ready',
-      toolNames: ['add', 'echo', 'slow', 'fail', 'structured', 'progress', 'die'].map((name) => `mcp__local__${name}`),
+      toolNames: 'add echo slow fail structured progress hold grow probe long gallery long_failure die'
+        .split(' ')
+        .map((name) => `mcp__local__${name}`),
     },
   ])
 })

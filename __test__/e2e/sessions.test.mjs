@@ -1,13 +1,32 @@
-// Sessions: one session's runs wait for each other in call order, different sessions run at once, and all come to rest.
-import { createLiteAgent, fakeProvider, policy, tool } from '@lite-agent/sdk'
+// Sessions on disk: resumed, listed, deleted, and what a crash leaves of them.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { createLiteAgent, StorageError, tool } from '@lite-agent/sdk'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { callsTurn, collect, createBench, ofType, textTurn, until } from '../servers/start.mjs'
+import { callsTurn, collect, createBench, ofType, resultsOf, textTurn, until } from '../servers/start.mjs'
 
 let bench
+let home
 let agents
+
 beforeEach(() => {
   bench = createBench()
+  home = join(bench.directory, 'home')
   agents = []
 })
 afterEach(async () => {
@@ -15,195 +34,336 @@ afterEach(async () => {
   bench.dispose()
 })
 
-function createAgent(model, config = {}) {
-  const agent = createLiteAgent({
-    workdir: bench.directory,
-    home: bench.directory,
-    model,
-    permission: policy({}),
-    ...config,
-  })
+/** A model that answers `answer 1`, `answer 2`, … by the messages before, and keeps what it was asked. */
+function recorder(next = ({ messages }) => textTurn(`answer ${(messages.length + 1) / 2}`)) {
+  const requests = []
+  return {
+    id: 'recorder',
+    requests,
+    async *stream(request) {
+      requests.push(request)
+      yield { type: 'message_done', ...(await next(request)), usage: { inputTokens: 0, outputTokens: 0 } }
+    },
+  }
+}
+
+function createAgent(config = {}) {
+  const agent = createLiteAgent({ workdir: bench.directory, home, model: recorder(), ...config })
   agents.push(agent)
   return agent
 }
 
-const lastText = ({ messages }) => messages.findLast(({ role }) => role === 'user').content
-
-/** A model whose answers wait for `answer(n)`; `asked` holds what each request ends with. */
-function gatedModel() {
-  const asked = []
-  const gates = []
-  return {
-    id: 'gated',
-    asked,
-    answer: (index) => gates[index](),
-    async *stream(request) {
-      asked.push(lastText(request))
-      await new Promise((resolve) => gates.push(resolve))
-      yield { type: 'message_done', ...textTurn(`to ${lastText(request)}`) }
-    },
-  }
+const textsOf = (messages) =>
+  messages.map(({ content }) => (typeof content === 'string' ? content : content.map(({ text }) => text).join('')))
+const sessionsFolder = () => {
+  const [project, ...others] = readdirSync(join(home, 'projects'))
+  expect(others).toEqual([])
+  return join(home, 'projects', project, 'sessions')
 }
+const fileOf = (id) => join(sessionsFolder(), `${id}.jsonl`)
 
-test('the runs of one session go one after another, in call order', async () => {
-  const model = gatedModel()
-  const agent = createAgent(model)
-  const inputs = Array.from({ length: 20 }, (_, index) => `input ${index}`)
-  const sent = inputs.map((input, index) => (index % 2 ? agent.send(input) : collect(agent.run(input))))
-  for (const index of inputs.keys()) {
-    await until(() => model.asked.length === index + 1)
-    model.answer(index)
-  }
-  await Promise.all(sent)
-  expect(model.asked).toEqual(inputs)
-})
+test('another agent goes on where one stopped; both see the whole conversation', async () => {
+  const first = createAgent()
+  expect(existsSync(home), 'nothing is written before a run').toBe(false)
+  await first.send('one')
+  const second = createAgent()
+  expect(second.sessionId).not.toBe(first.sessionId)
+  second.resume(first.sessionId)
+  expect(second.sessionId).toBe(first.sessionId)
+  const { messages } = await second.send('two')
+  const four = ['one', 'answer 1', 'two', 'answer 2']
+  expect(textsOf(messages)).toEqual(four)
+  expect((await second.send('three')).messages).toHaveLength(6)
 
-test('an abort while a run waits for its session rejects at once and frees its place', async () => {
-  const model = gatedModel()
-  const agent = createAgent(model)
-  const first = agent.send('first')
-  await until(() => model.asked.length === 1)
-  const abort = new AbortController()
-  const second = agent.send('second', { signal: abort.signal })
-  const looped = collect(agent.run('second, too', { signal: abort.signal }))
-  const third = agent.send('third')
-  abort.abort(new Error('enough'))
-  for (const run of [second, looped]) {
-    await expect(run).rejects.toMatchObject({
-      name: 'AbortError',
-      code: 'ABORTED',
-      message: expect.stringContaining('aborted'),
-      cause: { message: 'enough' },
-    })
-  }
-  expect(model.asked).toEqual(['first'])
-  model.answer(0)
-  await first
-  await until(() => model.asked.length === 2)
-  model.answer(1)
-  const { messages } = await third
-  expect(messages.filter(({ role }) => role === 'user').map(({ content }) => content)).toEqual(['first', 'third'])
-})
-
-test('20 sessions run at once, each with its own calls within its own limit', async () => {
-  const count = 20
-  const running = new Map()
-  const peaks = new Map()
-  const gates = []
-  const wait = tool('wait', 'Waits', z.object({}), async (_input, { sessionId }) => {
-    const now = (running.get(sessionId) ?? 0) + 1
-    running.set(sessionId, now)
-    peaks.set(sessionId, Math.max(peaks.get(sessionId) ?? 0, now))
-    await new Promise((resolve) => gates.push(resolve))
-    running.set(sessionId, running.get(sessionId) - 1)
-    return sessionId
-  })
-  const model = {
-    id: 'each',
-    async *stream({ messages }) {
-      const done = messages.length > 1
-      const turn = done
-        ? textTurn(messages.at(-1).content[0].content)
-        : callsTurn(['wait', {}], ['wait', {}], ['wait', {}])
-      yield { type: 'message_done', ...turn }
-    },
-  }
-  const agent = createAgent(model, { tools: [wait], maxParallelTools: 2 })
-  const ids = Array.from({ length: count }, (_, index) => `session-${index}`)
-  const sent = ids.map((sessionId) => agent.send('go', { sessionId }))
-  await until(() => gates.length === 2 * count)
-  for (let opened = 0; opened < 3 * count; opened++) (await until(() => gates.shift()))()
-  const results = await Promise.all(sent)
-  expect(results.map(({ text }) => text)).toEqual(ids)
-  expect(peaks).toEqual(new Map(ids.map((id) => [id, 2])))
-  await Promise.all(ids.map((id) => agent.awaitIdle(id)))
-})
-
-test('an aborted run ends at once though the preparation goes on for another session', async () => {
-  const prompts = []
-  const agent = createAgent(fakeProvider([textTurn('fine')]), {
-    mcpServers: { local: bench.stdio('official-stdio').config },
-    permission: undefined,
-    onApproval: { request: () => new Promise((resolve) => prompts.push(resolve)) },
-  })
-  const abort = new AbortController()
-  const events = []
-  const first = (async () => {
-    for await (const event of agent.run('first', { signal: abort.signal, sessionId: 'first' })) events.push(event)
-  })()
-  await until(() => prompts.length === 1)
-  const second = agent.send('second')
-  abort.abort()
-  await expect(first).rejects.toMatchObject({ code: 'ABORTED' })
-  expect(ofType(events, 'approval_request')).toHaveLength(1)
-  prompts[0]('allow')
-  expect((await second).text).toBe('fine')
-})
-
-test('a subscriber may send from within its listener', async () => {
-  const agent = createAgent(fakeProvider([textTurn('one'), textTurn('two'), textTurn('three')]))
-  const sent = []
-  agent.subscribe(({ event }) => {
-    if (event.type === 'done' && sent.length < 2) sent.push(agent.send(`after ${event.result.text}`))
-  })
-  await agent.send('go')
-  await until(() => sent.length === 2)
-  const { messages } = (await Promise.all(sent))[1]
-  expect(messages.filter(({ role }) => role === 'user').map(({ content }) => content)).toEqual([
-    'go',
-    'after one',
-    'after two',
+  const model = recorder()
+  const third = createAgent({ model })
+  const options = { sessionId: first.sessionId }
+  expect(textsOf((await third.send('four', options)).messages)).toEqual([
+    ...four,
+    'three',
+    'answer 3',
+    'four',
+    'answer 4',
   ])
+  expect(model.requests[0].messages).toHaveLength(7)
+  // The first one finds what the others added.
+  const events = await collect(first.run('five'))
+  expect(textsOf(events.at(-1).result.messages).slice(6)).toEqual(['four', 'answer 4', 'five', 'answer 5'])
 })
 
-describe('awaitIdle', () => {
-  test('waits for the session’s runs, queued ones too, and for no other session', async () => {
-    const model = gatedModel()
-    const agent = createAgent(model)
-    const ended = []
-    agent.send('other', { sessionId: 'other' }).catch(() => {})
-    await until(() => model.asked.length === 1)
-    agent.send('first').then(() => ended.push('first'))
-    agent.send('second').then(() => ended.push('second'))
-    let idle = false
-    const resting = agent.awaitIdle().then(() => {
-      idle = true
+test('files and folders are private, and hold one line for each message', async () => {
+  const agent = createAgent()
+  await agent.send([{ role: 'user', content: [{ type: 'text', text: 'line\nbreak \u2028 😀' }] }])
+  const lines = readFileSync(fileOf(agent.sessionId), 'utf8').split('\n')
+  expect(lines.map((line) => line && JSON.parse(line))).toEqual([
+    { type: 'session', version: 1, id: agent.sessionId },
+    { type: 'message', message: { role: 'user', content: [{ type: 'text', text: 'line\nbreak \u2028 😀' }] } },
+    { type: 'message', message: textTurn('answer 1').message },
+    '',
+  ])
+  expect(statSync(fileOf(agent.sessionId)).mode & 0o777).toBe(0o600)
+  for (const folder of [home, join(home, 'projects'), sessionsFolder()])
+    expect(statSync(folder).mode & 0o777).toBe(0o700)
+})
+
+test('clear begins anew and keeps the old session; the list has the newest first', async () => {
+  const agent = createAgent()
+  expect(await agent.listSessions()).toEqual([])
+  const old = agent.sessionId
+  await agent.send('one')
+  const fresh = agent.clear()
+  expect(fresh).not.toBe(old)
+  expect(agent.sessionId).toBe(fresh)
+  expect(textsOf((await agent.send('two')).messages)).toEqual(['two', 'answer 1'])
+  await agent.send('three', { sessionId: '../../odd name' })
+  for (const [id, at] of [
+    [old, 2],
+    [fresh, 3],
+  ])
+    utimesSync(fileOf(id), at, at)
+  utimesSync(join(sessionsFolder(), '%2e%2e%2f%2e%2e%2fodd%20name.jsonl'), 1, 1)
+  const listed = [
+    { id: fresh, mtime: 3000 },
+    { id: old, mtime: 2000 },
+    { id: '../../odd name', mtime: 1000 },
+  ]
+  expect(await agent.listSessions()).toEqual(listed)
+  expect(await createAgent().listSessions()).toEqual(listed)
+  mkdirSync(join(bench.directory, 'other'))
+  expect(await createAgent({ workdir: join(bench.directory, 'other') }).listSessions(), 'of its project only').toEqual(
+    [],
+  )
+  agent.resume(old)
+  expect((await agent.send('four')).messages).toHaveLength(4)
+})
+
+test('a deleted session is gone with its archive, and its id begins anew', async () => {
+  const dump = tool('dump', 'Dumps', z.object({}), () => 'x'.repeat(20_000))
+  const model = recorder(({ messages }) => (messages.length === 1 ? callsTurn(['dump', {}]) : textTurn('end')))
+  const agent = createAgent({ model, tools: [dump] })
+  const id = agent.sessionId
+  await agent.send('one')
+  expect(readdirSync(sessionsFolder()).sort()).toEqual([`${id}.context`, `${id}.jsonl`])
+  await agent.deleteSession(id)
+  await agent.deleteSession(id)
+  await agent.deleteSession('never there')
+  expect(readdirSync(sessionsFolder())).toEqual([])
+  expect(agent.sessionId).toBe(id)
+  const { messages } = await agent.send('anew')
+  expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant'])
+  expect(messages[0].content).toBe('anew')
+  expect(model.requests[2].messages).toEqual([{ role: 'user', content: 'anew' }])
+  expect(model.requests[2].tools.map(({ name }) => name)).toEqual(['dump', 'context'])
+})
+
+test('a session that runs is neither deleted nor run by another agent', async () => {
+  let go
+  const gate = new Promise((resolve) => {
+    go = resolve
+  })
+  const model = recorder(() => gate.then(() => textTurn('end')))
+  const agent = createAgent({ model })
+  const sent = agent.send('one')
+  const busy = { name: 'StorageError', code: 'STORAGE', message: expect.stringContaining('busy') }
+  await expect(agent.deleteSession(agent.sessionId)).rejects.toMatchObject(busy)
+  await until(() => model.requests.length === 1)
+  const other = createAgent()
+  await expect(other.send('two', { sessionId: agent.sessionId })).rejects.toMatchObject(busy)
+  await expect(other.deleteSession(agent.sessionId)).rejects.toMatchObject(busy)
+  go()
+  expect(textsOf((await sent).messages)).toEqual(['one', 'end'])
+  expect((await other.send('two', { sessionId: agent.sessionId })).messages).toHaveLength(4)
+  await other.deleteSession(agent.sessionId)
+  await expect(agent.send('three')).rejects.toMatchObject({
+    code: 'STORAGE',
+    message: expect.stringContaining('removed'),
+  })
+  agent.clear()
+  await agent.send('four')
+})
+
+test('the archive of a session is there for the next agent, and for no other session', async () => {
+  const text = 'ab漢😀'.repeat(10_000)
+  const dump = tool('dump', 'Dumps', z.object({}), () => text)
+  const pages = []
+  const model = recorder(({ messages }) => {
+    if (messages.length === 1) return callsTurn(['dump', {}])
+    const seen = messages.at(-1).content
+    if (messages.length === 3) return textTurn('kept')
+    const ref = messages[2].content[0].content.match(/ref: "([0-9a-f]{64})"/)[1]
+    const [, next] = (seen[0].content ?? '').match(/^offset=\d+; nextOffset=(\d+|end)/) ?? [undefined, '0']
+    if (seen[0].content) pages.push(seen[0].content.match(/<archived-data>\n(.*)\n<\/archived-data>/s)[1])
+    return next === 'end' ? textTurn('read') : callsTurn(['context', { ref, offset: Number(next) }])
+  })
+  const first = createAgent({ model, tools: [dump] })
+  await first.send('one')
+  await first.close()
+  // It has no other tool: `context` is there because something is archived.
+  const second = createAgent({ model })
+  second.resume(first.sessionId)
+  expect((await second.send('two')).text).toBe('read')
+  expect(model.requests.at(-1).tools.map(({ name }) => name)).toEqual(['context'])
+  expect(pages.join('')).toBe(text)
+  expect(pages.length).toBeGreaterThan(2)
+
+  const ref = readdirSync(join(sessionsFolder(), `${first.sessionId}.context`)).find((name) => name.length === 64)
+  const thief = createAgent({
+    tools: [dump],
+    model: recorder(({ messages }) => (messages.length === 1 ? callsTurn(['context', { ref }]) : textTurn('end'))),
+  })
+  const [result] = resultsOf(await collect(thief.run('go')))
+  expect(result).toMatchObject({ isError: true, content: expect.stringContaining('no archived result') })
+})
+
+test('with sessions: false nothing is written, listed or deleted', async () => {
+  const agent = createAgent({ sessions: false })
+  await agent.send('one')
+  expect((await agent.send('two')).messages).toHaveLength(4)
+  const id = agent.sessionId
+  agent.clear()
+  expect((await agent.send('three')).messages).toHaveLength(2)
+  agent.resume(id)
+  expect((await agent.send('four')).messages).toHaveLength(6)
+  expect(existsSync(home)).toBe(false)
+  await expect(agent.listSessions()).rejects.toThrow(StorageError)
+  await expect(agent.deleteSession(id)).rejects.toMatchObject({
+    code: 'STORAGE',
+    message: expect.stringContaining('memory'),
+  })
+})
+
+test('ids are checked, and a closed agent has no sessions', async () => {
+  const agent = createAgent()
+  const invalid = expect.objectContaining({ name: 'ConfigError', code: 'CONFIG_INVALID' })
+  for (const id of ['', 'x'.repeat(201), 7, undefined]) expect(() => agent.resume(id)).toThrow(invalid)
+  for (const id of ['', 'x'.repeat(201), 7]) await expect(agent.deleteSession(id)).rejects.toEqual(invalid)
+  const { sessionId } = agent
+  expect(() => {
+    agent.sessionId = 'other'
+  }).toThrow(TypeError)
+  await agent.close()
+  expect(agent.sessionId).toBe(sessionId)
+  const closed = expect.objectContaining({ code: 'CLOSED' })
+  for (const call of [() => agent.resume('x'), () => agent.clear()]) expect(call).toThrow(closed)
+  for (const call of [() => agent.listSessions(), () => agent.deleteSession('x')])
+    await expect(call()).rejects.toEqual(closed)
+})
+
+describe('what is on the disk', () => {
+  test('a torn last line is dropped, and said', async () => {
+    const agent = createAgent()
+    await agent.send('one')
+    appendFileSync(fileOf(agent.sessionId), '{"type":"message","mess')
+    const other = createAgent()
+    const events = await collect(other.run('two', { sessionId: agent.sessionId }))
+    expect(ofType(events, 'diagnostic')).toMatchObject([{ level: 'warning', code: 'transcript_torn' }])
+    expect(textsOf(events.at(-1).result.messages)).toEqual(['one', 'answer 1', 'two', 'answer 2'])
+    expect((await createAgent().send('three', { sessionId: agent.sessionId })).messages).toHaveLength(6)
+  })
+
+  test('any other damage rejects the run, names the line, and is left as it is', async () => {
+    const agent = createAgent()
+    await agent.send('one')
+    const file = fileOf(agent.sessionId)
+    const damaged = readFileSync(file, 'utf8').replace('"message","message":{', '"message","message":{{secret')
+    writeFileSync(file, damaged)
+    const other = createAgent()
+    const error = await other.send('two', { sessionId: agent.sessionId }).catch((caught) => caught)
+    expect(error).toMatchObject({ name: 'StorageError', code: 'STORAGE', message: expect.stringContaining('line 2 ') })
+    expect(error.message).not.toMatch(/secret|home|projects/)
+    expect(readFileSync(file, 'utf8')).toBe(damaged)
+    await other.deleteSession(agent.sessionId)
+    expect((await other.send('two', { sessionId: agent.sessionId })).messages).toHaveLength(2)
+  })
+
+  test('no link is followed', async () => {
+    const agent = createAgent()
+    await agent.send('one')
+    const target = join(bench.directory, 'target')
+    writeFileSync(target, '')
+    symlinkSync(target, fileOf('linked'))
+    await expect(agent.send('two', { sessionId: 'linked' })).rejects.toMatchObject({ code: 'STORAGE' })
+    expect((await agent.listSessions()).map(({ id }) => id)).toEqual([agent.sessionId])
+    rmSync(sessionsFolder(), { recursive: true })
+    const elsewhere = join(bench.directory, 'elsewhere')
+    mkdirSync(elsewhere)
+    symlinkSync(elsewhere, sessionsFolder())
+    await expect(createAgent().send('three')).rejects.toMatchObject({ code: 'STORAGE' })
+    await expect(agent.listSessions()).rejects.toMatchObject({ code: 'STORAGE' })
+    expect(readdirSync(elsewhere)).toEqual([])
+    expect(readFileSync(target, 'utf8')).toBe('')
+  })
+
+  test('a home that cannot be written rejects the run before the model is asked', async () => {
+    writeFileSync(home, 'in the way')
+    expect(() => createAgent()).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
+    rmSync(home)
+    mkdirSync(home)
+    writeFileSync(join(home, 'projects'), 'in the way')
+    const model = recorder()
+    const agent = createAgent({ model })
+    const error = await agent.send('one').catch((caught) => caught)
+    expect(error).toMatchObject({ name: 'StorageError', message: expect.stringContaining('could not be written') })
+    expect(error.message).not.toContain(bench.directory)
+    expect(model.requests).toEqual([])
+  })
+})
+
+describe('across processes', () => {
+  /** Runs the child script to its end; what it told, and the signal that ended it. */
+  async function run(sessionId, input, ...script) {
+    const child = fileURLToPath(new URL('children/session.mjs', import.meta.url))
+    const env = { ...process.env, LITE_AGENT_HOME: home }
+    const args = [child, bench.directory, sessionId, input, ...script]
+    const started = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    let stdout = ''
+    started.stdout.on('data', (chunk) => {
+      stdout += chunk
     })
-    await agent.awaitIdle('a session that nobody knows')
-    await until(() => model.asked.length === 2)
-    model.answer(1)
-    await until(() => model.asked.length === 3)
-    expect([idle, ended]).toEqual([false, ['first']])
-    model.answer(2)
-    await resting
-    expect(ended).toEqual(['first', 'second'])
-    expect(model.asked).toEqual(['other', 'first', 'second'])
-  })
-
-  test('resolves when a run fails or is aborted', async () => {
-    const agent = createAgent(fakeProvider([]))
-    const failed = agent.send('go').catch((error) => error.code)
-    const abort = new AbortController()
-    const aborted = agent.send('go', { signal: abort.signal }).catch((error) => error.code)
-    abort.abort()
-    await agent.awaitIdle()
-    expect(await Promise.all([failed, aborted])).toEqual(['PROVIDER', 'ABORTED'])
-    await agent.awaitIdle(agent.sessionId)
-  })
-
-  test('takes an id or nothing, and rejects after close', async () => {
-    const agent = createAgent(fakeProvider([]))
-    for (const id of [1, null, '']) {
-      await expect(agent.awaitIdle(id)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+    const [, signal] = await once(started, 'close')
+    return {
+      told: stdout
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line)),
+      signal,
     }
-    const model = gatedModel()
-    const busy = createAgent(model)
-    const sent = busy.send('go').catch(() => {})
-    await until(() => model.asked.length === 1)
-    const resting = busy.awaitIdle()
-    await busy.close()
-    await resting
-    await sent
-    await expect(busy.awaitIdle()).rejects.toMatchObject({ code: 'CLOSED', message: expect.stringContaining('closed') })
+  }
+
+  test('a process goes on where another one stopped', async () => {
+    await run('s', 'one', 'call:note', 'first')
+    const { told } = await run('s', 'two', 'second')
+    expect(told).toHaveLength(1)
+    expect(told[0].messages).toEqual([
+      { role: 'user', content: 'one' },
+      { role: 'assistant', content: [{ type: 'tool_call', id: 'note-id', name: 'note', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', id: 'note-id', content: 'noted' }] },
+      textTurn('first').message,
+      { role: 'user', content: 'two' },
+    ])
+  })
+
+  test('kill -9 loses no turn, and the model hears of the calls that were cut off', async () => {
+    const { told: before, signal } = await run('s', 'one', 'call:note', 'call:dump', 'call:note+die')
+    expect(signal).toBe('SIGKILL')
+    const { told } = await run('s', 'two', 'end')
+    expect(told).toHaveLength(2)
+    expect(told).toContainEqual({ diagnostic: 'calls_interrupted' })
+    const { messages } = told.find((one) => one.messages)
+    expect(messages.slice(0, 5)).toEqual(before.at(-1).messages)
+    expect(messages[4].content[0].content).toContain('context({ ref: "')
+    expect(messages[5].content.map(({ id }) => id)).toEqual(['note-id', 'die-id'])
+    expect(messages[6].content).toEqual(
+      ['note-id', 'die-id'].map((id) => ({
+        type: 'tool_result',
+        id,
+        isError: true,
+        content: expect.stringMatching(/process ended.*outcome may be unknown.*do not repeat/),
+      })),
+    )
+    expect(messages[7]).toEqual({ role: 'user', content: 'two' })
+    const { told: last } = await run('s', 'three')
+    expect(last).toHaveLength(1)
+    expect(last[0].messages).toHaveLength(10)
   })
 })

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 /// Each module and what it may use; `base` and `schema` are open to all.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("agent", &["agent", "pipeline", "mcp", "schema", "base"]),
-    ("pipeline", &["pipeline", "mcp", "schema", "base"]),
+    ("agent", &["agent", "pipeline", "mcp", "archive", "session", "schema", "base"]),
+    ("pipeline", &["pipeline", "mcp", "archive", "schema", "base"]),
     ("mcp", &["mcp", "schema", "base"]),
+    ("archive", &["archive", "schema", "base"]),
+    ("session", &["session", "base"]),
     ("schema", &["schema", "base"]),
     ("base", &["base"]),
 ];

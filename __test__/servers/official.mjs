@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { options, record } from './log.mjs'
+import { longText } from './texts.mjs'
 
 const text = (value) => ({ content: [{ type: 'text', text: value }] })
 
@@ -85,6 +86,16 @@ export function official() {
   add('probe', 'Says how much of the file `probe` it can read', z.object({}), () =>
     text(`${readFileSync(options.probe).length} bytes`),
   )
+  add('long', 'Answers with a long text', z.object({ bytes: z.number().int() }), ({ bytes }) => text(longText(bytes)))
+  add('gallery', 'Answers with a text, an image, a sound and an embedded file', z.object({}), () => ({
+    content: [
+      { type: 'text', text: 'four works' },
+      { type: 'image', data: 'aW1hZ2Uh'.repeat(50), mimeType: 'image/png' },
+      { type: 'audio', data: 'c291bmQh'.repeat(50), mimeType: 'audio/wav' },
+      { type: 'resource', resource: { uri: 'file:///plan.pdf', mimeType: 'application/pdf', blob: 'cGxhbg==' } },
+    ],
+  }))
+  add('long_failure', 'Answers with a long error', z.object({}), () => ({ ...text(longText(20_000)), isError: true }))
   add('die', 'Ends the server', z.object({}), () => process.exit(3))
   return server
 }

@@ -23,6 +23,7 @@ import {
   type McpServerStatus,
   type ModelProvider,
   policy,
+  type StoredSession,
   strictPolicy,
   type Tool,
   textBlock,
@@ -111,8 +112,8 @@ createLiteAgent({ workdir: '.', model, mcpServers: { a: { type: 'http', command:
 createLiteAgent({ workdir: '.', model, mcpTransports: ['sse'] })
 // @ts-expect-error there are two modes
 createLiteAgent({ workdir: '.', model, permissionMode: 'off' })
-// @ts-expect-error transcripts are not supported yet
-createLiteAgent({ workdir: '.', model, sessions: true })
+// @ts-expect-error sessions are kept or not
+createLiteAgent({ workdir: '.', model, sessions: 'yes' })
 // @ts-expect-error a strict policy's default is fixed
 strictPolicy({ default: 'allow' })
 // @ts-expect-error a condition has one test
@@ -166,6 +167,11 @@ async function use(): Promise<LiteAgentResult> {
   void servers
   await agent.awaitIdle()
   await agent.awaitIdle('s')
+  agent.resume(agent.clear() satisfies string)
+  isTrue<Equal<Awaited<ReturnType<typeof agent.listSessions>>, StoredSession[]>>()
+  for (const { id, mtime } of await agent.listSessions()) if (mtime < 1e12) await agent.deleteSession(id)
+  // @ts-expect-error the session changes with resume() and clear() only
+  agent.sessionId = 'other'
   await agent.close()
   return agent.send('hi')
 }

@@ -18,6 +18,18 @@ export function openAgent(given, script = {}) {
     configure(json) {
       return this.#say('configure', [JSON.parse(json)], '{"ok":{"sessionId":"s1"}}')
     }
+    resume(session) {
+      return this.#say('resume', [session], '{"ok":null}')
+    }
+    clear() {
+      return this.#say('clear', [], '{"ok":{"sessionId":"s2"}}')
+    }
+    async listSessions() {
+      return this.#say('listSessions', [], '{"ok":[]}')
+    }
+    async deleteSession(session) {
+      return this.#say('deleteSession', [session], JSON.stringify({ ok: { history: session } }))
+    }
     startRun(json) {
       return this.#say('startRun', [JSON.parse(json)], '{"ok":{"run":1}}')
     }

@@ -22,7 +22,7 @@ test.each([
   [{ zzz: 1 }, 'unknown configuration field "zzz"'],
   [{ hookFiles: [] }, '"hookFiles" is not supported yet'],
   [{ maxTokens: 5 }, '"maxTokens" is not supported yet'],
-  [{ sessions: true }, 'not supported yet'],
+  [{ sessions: 'no' }, '"sessions" must be a boolean, not a string'],
   [{ strictMcpConfig: 'yes' }, '"strictMcpConfig" must be a boolean, not a string'],
   [{ mcpTransports: 'http' }, '"mcpTransports" must be an array of strings'],
   [{ mcpTransports: ['sse'] }, '"mcpTransports" may hold "stdio" and "http" only'],
@@ -62,8 +62,35 @@ test('the native side gets the configuration as data', () => {
     mcpServers: { a: { command: 'x' } },
     tools: [],
     hasApproval: false,
+    hasSandbox: false,
     maxTurns: 3,
+    sessions: false,
   })
+})
+
+test('sessions are the native side’s; the shim keeps which one is current, and lets go of a deleted history', async () => {
+  const refusal = { name: 'ConfigError', code: 'CONFIG_INVALID', message: 'the id: no' }
+  const { agent, ask, named } = openAgent(
+    {},
+    { resume: (id) => JSON.stringify(id === 'bad' ? { error: refusal } : { ok: null }) },
+  )
+  agent.resume('s7')
+  expect(agent.sessionId).toBe('s7')
+  expect(() => agent.resume('bad')).toThrow(expect.objectContaining(refusal))
+  expect(agent.sessionId).toBe('s7')
+  expect([agent.clear(), agent.sessionId]).toEqual(['s2', 's2'])
+  const stream = (messages) =>
+    ask('model.stream', { request: { model: 'm', tools: null }, history: { session: 's7', from: 0, messages } })
+  await stream([{ role: 'user', content: 'old' }])
+  await agent.deleteSession('s7')
+  expect(named('deleteSession')).toEqual([['s7']])
+  const fresh = { session: 's7', from: 0, messages: [{ role: 'user', content: 'new' }] }
+  const result = { text: '', usage: {}, stopReason: 'stop', history: fresh }
+  const seen = []
+  agent.subscribe(({ event }) => seen.push(event.result.messages))
+  const record = { sessionId: 's7', source: 'user', event: { type: 'done', reason: 'stop', result } }
+  await ask('events', JSON.stringify(record))
+  expect(seen).toEqual([[{ role: 'user', content: 'new' }]])
 })
 
 test('a native refusal of the configuration is thrown', () => {

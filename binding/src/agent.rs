@@ -75,6 +75,32 @@ impl NativeAgent {
         }))
     }
 
+    /// Makes a session the one that runs use by default; an outcome.
+    #[napi(catch_unwind)]
+    pub fn resume(&self, session: String) -> String {
+        outcome(self.agent().and_then(|agent| agent.resume(&session)))
+    }
+
+    /// Makes a new session the one that runs use by default; an outcome with its id.
+    #[napi(catch_unwind)]
+    pub fn clear(&self) -> String {
+        outcome(self.agent().map(|agent| json!({ "sessionId": agent.clear() })))
+    }
+
+    /// The saved sessions; an outcome.
+    #[napi]
+    pub async fn list_sessions(&self) -> String {
+        outcome(async { self.agent()?.list_sessions().await }.await)
+    }
+
+    /// Removes what is saved of a session; an outcome with the key of its history.
+    #[napi]
+    pub async fn delete_session(&self, session: String) -> String {
+        outcome(
+            async { self.agent()?.delete_session(&session).await }.await.map(|history| json!({ "history": history })),
+        )
+    }
+
     /// Starts a run; an outcome with its number.
     #[napi(catch_unwind)]
     pub fn start_run(&self, start: String) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::archive::context;
 use crate::base::code::ErrorCode;
 use crate::base::env;
 use crate::base::fault::Fault;
@@ -12,6 +13,7 @@ use crate::mcp::config::{AllowedTransports, Files, ServerDeclaration, Sources};
 use crate::pipeline::permission::{CONNECT, PermissionMode};
 use crate::pipeline::policy::{CompiledPolicy, PolicySpec};
 use crate::pipeline::tools::{ToolSpec, Visibility};
+use crate::session::paths::ProjectPaths;
 
 const DEFAULT_SYSTEM: &str = "You are a capable agent. Use the tools you are given to do what the user asks, and say plainly what you did and what you could not do.";
 const DEFAULT_MAX_TURNS: u32 = 50;
@@ -44,6 +46,7 @@ pub struct AgentConfig {
     max_parallel_tools: Option<usize>,
     allowed_tools: Option<Vec<String>>,
     disallowed_tools: Option<Vec<String>>,
+    sessions: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +61,10 @@ struct HostTool {
 pub struct ResolvedConfig {
     /// Where the agent works.
     pub workdir: PathBuf,
+    /// Where the project's files are; `None` when no home directory is known.
+    pub project: Option<ProjectPaths>,
+    /// Whether sessions are kept on disk.
+    pub is_saved: bool,
     /// The model id in requests.
     pub model: Arc<str>,
     /// Declared servers.
@@ -104,19 +111,27 @@ impl AgentConfig {
         if !config.workdir.is_dir() {
             return Err(invalid("`workdir` does not exist; create the directory first".to_owned()));
         }
+        let canonical = config.workdir.canonicalize();
+        let canonical = canonical.map_err(|_| invalid("`workdir` cannot be entered".to_owned()))?;
+        // Where the process stands later does not matter.
+        let home = config.home.or_else(env::default_home).and_then(|home| std::path::absolute(home).ok());
         let max_turns = config.max_turns.unwrap_or(DEFAULT_MAX_TURNS);
         let max_parallel_tools = config.max_parallel_tools.unwrap_or(DEFAULT_PARALLEL_TOOLS);
         if max_turns == 0 || max_parallel_tools == 0 {
             return Err(invalid("`maxTurns` and `maxParallelTools` are at least 1".to_owned()));
         }
-        let home = config.home.or_else(env::default_home);
-        let files =
-            if config.strict_mcp_config { Files::Ignored } else { Files::Read { home, workdir: &config.workdir } };
+        let files = if config.strict_mcp_config {
+            Files::Ignored
+        } else {
+            Files::Read { home: home.clone(), workdir: &config.workdir }
+        };
         let sources = Sources { files, constructor: config.mcp_servers.as_ref(), transports: &config.mcp_transports };
         let servers = sources.resolve().map_err(|error| Fault::new(error.code(), error.to_string()))?;
         let policy = config.permission.map(CompiledPolicy::compile).transpose();
         Ok(ResolvedConfig {
             workdir: config.workdir,
+            project: home.map(|home| ProjectPaths::new(home, &canonical)),
+            is_saved: config.sessions.unwrap_or(true),
             model: config.model_name.unwrap_or(config.model_id).into(),
             servers,
             transports: config.mcp_transports,
@@ -150,6 +165,12 @@ fn check_tools(tools: Vec<HostTool>) -> Result<Vec<ToolSpec>, Fault> {
             return Err(Fault::new(
                 ErrorCode::McpReserved,
                 format!("`tools[{index}].name`: `{name}` is reserved for MCP; choose another name"),
+            ));
+        }
+        if name == context::NAME {
+            return Err(Fault::new(
+                ErrorCode::McpReserved,
+                format!("`tools[{index}].name`: `{name}` is reserved for a built-in tool; choose another name"),
             ));
         }
         if known.iter().any(|other| other.name == *name) {

@@ -1,21 +1,22 @@
 //! The agent: sessions, runs and the servers they share.
 //!
-//! [`Agent`] owns everything that lives longer than one run. One run is [`run`]; one turn of the model is
-//! [`model`].
+//! [`Agent`] owns everything that lives longer than one run. [`sessions`] are its conversations, [`history`] the messages
+//! of one. One run is [`run`]; one turn of the model is [`model`].
 
 pub mod config;
 pub mod event;
 pub mod handle;
+pub mod history;
 pub mod model;
 mod queue;
 pub mod run;
+pub mod sessions;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,8 +24,8 @@ use tokio_util::task::TaskTracker;
 use self::config::ResolvedConfig;
 use self::handle::RunHandle;
 use self::model::ModelClient;
-use self::queue::Queue;
 use self::run::{Run, RunOptions};
+use self::sessions::Session;
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
@@ -55,24 +56,6 @@ pub struct AgentHost {
     pub listener: Arc<dyn EventListener>,
 }
 
-/// One conversation.
-pub struct Session {
-    /// Its id.
-    pub id: Arc<str>,
-    queue: Queue,
-}
-
-/// A session's messages, and how many of them the host has seen.
-#[derive(Default)]
-pub struct History {
-    /// Each message as JSON text.
-    pub messages: Vec<Arc<RawValue>>,
-    /// How many the host holds.
-    pub synced: usize,
-    /// The tools the host was last told of.
-    pub told_tools: Option<Arc<RawValue>>,
-}
-
 /// An agent.
 pub struct Agent {
     config: ResolvedConfig,
@@ -83,7 +66,7 @@ pub struct Agent {
     sandbox: Option<Arc<Sandbox>>,
     subscribers: Arc<Subscribers>,
     sessions: Mutex<HashMap<Arc<str>, Arc<Session>>>,
-    session: Arc<str>,
+    session: Mutex<Arc<str>>,
     next_run: AtomicU32,
     runs: TaskTracker,
     active: Arc<AtomicUsize>,
@@ -115,7 +98,7 @@ impl Agent {
         Arc::new(Self {
             hooks: Hooks::new(Arc::clone(&host.hooks)),
             subscribers: Subscribers::new(Arc::clone(&host.listener), closing.clone()),
-            session: uuid::Uuid::new_v4().to_string().into(),
+            session: Mutex::new(uuid::Uuid::new_v4().to_string().into()),
             config,
             host,
             permission,
@@ -129,12 +112,6 @@ impl Agent {
         })
     }
 
-    /// The id of the session that runs use by default.
-    #[must_use]
-    pub const fn session_id(&self) -> &Arc<str> {
-        &self.session
-    }
-
     /// Whether anybody subscribes.
     pub fn set_listening(&self, on: bool) {
         self.subscribers.set_listening(on);
@@ -143,12 +120,12 @@ impl Agent {
     /// Starts a run and gives the handle to follow it.
     ///
     /// # Errors
-    /// `CLOSED`.
+    /// `CLOSED`, and `CONFIG_INVALID` for a session id that cannot be used.
     pub fn start(self: &Arc<Self>, options: RunOptions) -> Result<RunHandle, Fault> {
         if self.closing.is_cancelled() {
             return Err(Fault::closed());
         }
-        let session = self.session_of(options.session.as_deref());
+        let session = self.session_of(options.session.as_deref(), "`sessionId`")?;
         let (consumer, events) = if options.quiet { (None, None) } else { Some(mpsc::channel(QUEUED_EVENTS)).unzip() };
         let cancel = self.closing.child_token();
         let emitter = Emitter::new(Arc::clone(&session.id), consumer, Arc::clone(&self.subscribers));
@@ -179,25 +156,10 @@ impl Agent {
         Ok(RunHandle::new(id, cancel, weak, events, outcome))
     }
 
-    fn session_of(&self, id: Option<&str>) -> Arc<Session> {
-        let id: Arc<str> = id.map_or_else(|| Arc::clone(&self.session), Arc::from);
-        let mut sessions = lock(&self.sessions);
-        let fresh = || Arc::new(Session { id: Arc::clone(&id), queue: Queue::default() });
-        Arc::clone(sessions.entry(Arc::clone(&id)).or_insert_with(fresh))
-    }
-
     /// The handlers of hooks.
     #[must_use]
     pub const fn hooks(&self) -> &Arc<Hooks> {
         &self.hooks
-    }
-
-    /// Resolves when no run of the session is under way or waits; `None` is the agent's own session.
-    pub async fn await_idle(&self, id: Option<&str>) {
-        let session = lock(&self.sessions).get(id.unwrap_or(&self.session)).cloned();
-        if let Some(session) = session {
-            session.queue.idle().await;
-        }
     }
 
     /// The servers, from memory.
@@ -215,8 +177,9 @@ impl Agent {
             .and_then(|declaration| self.config.transports.check(declaration))
             .map_err(|error| Fault::new(error.code(), error.to_string()))?;
         self.refuse_while_running()?;
-        let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
-        let outcome = self.registry.register(declaration, &self.authority(&self.session, emitter)).await;
+        let session = self.session_id();
+        let emitter = Emitter::new(Arc::clone(&session), None, Arc::clone(&self.subscribers));
+        let outcome = self.registry.register(declaration, &self.authority(&session, emitter)).await;
         self.subscribers.flush().await;
         outcome
     }
@@ -247,20 +210,32 @@ impl Agent {
         if let Some(sandbox) = &self.sandbox
             && let Err(message) = sandbox.dispose().await
         {
-            let emitter = Emitter::new(Arc::clone(&self.session), None, Arc::clone(&self.subscribers));
+            let emitter = Emitter::new(self.session_id(), None, Arc::clone(&self.subscribers));
             emitter.emit(CallEvent::Diagnostic { level: "warning", code: "sandbox_failed", message }).await;
+        }
+        for (session, archive) in self.archives() {
+            if let Err(error) = archive.close().await {
+                let message = format!("the archive of the session is not removed: {error}");
+                let emitter = Emitter::new(session, None, Arc::clone(&self.subscribers));
+                emitter
+                    .emit(CallEvent::Diagnostic { level: "warning", code: "archive_failed", message: &message })
+                    .await;
+            }
         }
         self.subscribers.flush().await;
     }
 
-    /// Cancels everything and kills server processes without waiting: for a thread that is going away.
+    /// Cancels everything and kills server processes without waiting, and removes archives that end with the agent: for a thread that is going away.
     pub fn abandon(&self) {
         self.closing.cancel();
         self.registry.kill_now();
+        for (_, archive) in self.archives() {
+            let _ = archive.close_now();
+        }
     }
 }
 
-/// Counts a run for as long as it may use the servers.
+/// Counts a run for as long as it may use the servers or its session.
 struct Active(Arc<AtomicUsize>);
 
 impl Active {

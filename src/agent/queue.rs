@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use super::History;
+use super::history::History;
 
 /// The turn of a run: the session's history is its own until it is dropped.
 pub(super) type Turn = OwnedMutexGuard<History>;
@@ -18,7 +18,6 @@ pub(super) type Turn = OwnedMutexGuard<History>;
 pub(super) type Place = BoxFuture<'static, Turn>;
 
 /// The runs of a session.
-#[derive(Default)]
 pub(super) struct Queue {
     history: Arc<Mutex<History>>,
     runs: watch::Sender<usize>,
@@ -34,6 +33,16 @@ impl Drop for Counted {
 }
 
 impl Queue {
+    /// Nobody has the history yet.
+    pub(super) fn new(history: History) -> Self {
+        Self { history: Arc::new(Mutex::new(history)), runs: watch::Sender::default() }
+    }
+
+    /// Whether a run is under way or waits.
+    pub(super) fn is_busy(&self) -> bool {
+        *self.runs.borrow() > 0
+    }
+
     /// Takes the next place, at once.
     pub(super) fn join(&self) -> Place {
         let mut place = Arc::clone(&self.history).lock_owned().boxed();

@@ -11,10 +11,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::Agent;
 use super::event::RunEvent;
-use super::model::{Answer, CHUNK_CREDIT, Chunk, HistorySlice, ModelRequest, RequestHead, Usage};
+use super::history::History;
+use super::model::{Answer, CHUNK_CREDIT, Chunk, HistorySlice, Usage};
 use super::queue::Place;
-use super::{Agent, History, Session};
+use super::sessions::Session;
 use crate::base::code::ErrorCode;
 use crate::base::emitter::Emitter;
 use crate::base::fault::Fault;
@@ -158,14 +160,19 @@ impl Run {
         }
         let authority = Arc::new(self.agent.authority(&self.session.id, self.emitter.clone()));
         self.or_abort(self.agent.registry.prepare(authority)).await??;
-        history.messages.extend(messages.into_iter().map(Arc::from));
-        let ending = self.turns(history).await?;
-        Ok(RunResult {
-            text: ending.text,
-            usage: ending.usage,
-            stop_reason: ending.stop,
-            history: history.unsynced(&self.session.id),
-        })
+        let ending = self.converse(history, messages).await;
+        // Also what a run left that failed is kept.
+        let closed = history.close().await;
+        let ending = ending?;
+        closed?;
+        Ok(RunResult { text: ending.text, usage: ending.usage, stop_reason: ending.stop, history: history.unsynced() })
+    }
+
+    async fn converse(&self, history: &mut History, messages: Vec<Box<RawValue>>) -> Result<Ending, Fault> {
+        history.open(&self.emitter).await?;
+        self.session.archive.load().await.map_err(|error| Fault::new(error.code(), error.to_string()))?;
+        history.add(messages.into_iter().map(Arc::from).collect()).await?;
+        self.turns(history).await
     }
 
     async fn turns(&self, history: &mut History) -> Result<Ending, Fault> {
@@ -173,12 +180,19 @@ impl Run {
         let pipeline = Pipeline {
             run: self.id,
             session: Arc::clone(&self.session.id),
-            tools: ToolTable::new(&agent.config.tools, &agent.registry.ready(), &agent.config.visibility),
+            tools: ToolTable::new(
+                &agent.config.tools,
+                &agent.registry.ready(),
+                &agent.config.visibility,
+                &self.session.archive,
+            ),
             permission: Arc::clone(&agent.permission),
             handler: Arc::clone(&agent.host.tools),
             hooks: Arc::clone(&self.hooks),
             emitter: self.emitter.clone(),
             cancel: self.cancel.clone(),
+            archive: Arc::clone(&self.session.archive),
+            context_budget: tokio::sync::Mutex::default(),
         };
         let mut usage = Usage::default();
         let mut text = String::new();
@@ -189,13 +203,13 @@ impl Run {
             };
             usage.add(&answer.usage);
             text.clone_from(&answer.text);
-            history.messages.push(Arc::clone(&answer.message));
+            history.add(vec![Arc::clone(&answer.message)]).await?;
             self.emitter.emit(RunEvent::Message { message: &answer.message }).await;
             if answer.calls.is_empty() {
                 return Ok(self.end_turn(turn, text, usage, StopReason::Stop).await);
             }
             let results = self.call_tools(&pipeline, &answer, turn).await;
-            history.messages.push(results_message(&answer, &results)?);
+            history.add_results(&answer, &results).await?;
             if self.cancel.is_cancelled() {
                 return Ok(self.end_turn(turn, text, usage, StopReason::Aborted).await);
             }
@@ -247,7 +261,7 @@ impl Run {
         tools: &ToolTable,
         text: &mut String,
     ) -> Result<Option<Answer>, Fault> {
-        let request = history.request(&self.session.id, &self.agent.config, tools);
+        let request = history.request(&self.agent.config, tools);
         let (sender, mut chunks) = mpsc::channel(CHUNK_CREDIT);
         let mut pump = self.agent.host.model.stream(request, sender);
         let mut pumping = true;
@@ -287,58 +301,6 @@ impl Run {
             done = work => Ok(done),
         }
     }
-}
-
-impl History {
-    fn request(&mut self, session: &Arc<str>, config: &super::ResolvedConfig, tools: &ToolTable) -> ModelRequest {
-        let history = self.unsynced(session);
-        self.synced = self.messages.len();
-        let told = self.told_tools.as_ref().is_some_and(|told| told.get() == tools.specs().get());
-        if !told {
-            self.told_tools = Some(Arc::clone(tools.specs()));
-        }
-        ModelRequest {
-            request: RequestHead {
-                model: Arc::clone(&config.model),
-                system: Some(Arc::clone(&config.system)).filter(|system| !system.is_empty()),
-                tools: (!told).then(|| Arc::clone(tools.specs())),
-            },
-            history,
-        }
-    }
-
-    /// What the host has not seen.
-    fn unsynced(&self, session: &Arc<str>) -> HistorySlice {
-        let from = self.synced.min(self.messages.len());
-        HistorySlice { session: Arc::clone(session), from, messages: self.messages[from..].to_vec() }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResultBlock<'a> {
-    r#type: &'static str,
-    id: &'a str,
-    content: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    is_error: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct ResultsMessage<'a> {
-    role: &'static str,
-    content: Vec<ResultBlock<'a>>,
-}
-
-fn results_message(answer: &Answer, results: &[ToolOutcome]) -> Result<Arc<RawValue>, Fault> {
-    let blocks = answer.calls.iter().zip(results).map(|(call, outcome)| ResultBlock {
-        r#type: "tool_result",
-        id: &call.id,
-        content: &outcome.content,
-        is_error: outcome.is_error.then_some(true),
-    });
-    let message = ResultsMessage { role: "user", content: blocks.collect() };
-    to_raw_value(&message).map(Arc::from).map_err(|_| Fault::internal())
 }
 
 fn model_failed(error: crate::base::fault::HostError) -> Fault {

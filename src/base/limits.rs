@@ -1,4 +1,4 @@
-//! The fixed limits on what a server may send or take, in one place.
+//! The fixed limits on what a server may send or take and on what is kept of it, in one place.
 
 use std::time::Duration;
 
@@ -42,6 +42,24 @@ pub const SERVERS: usize = 32;
 pub const TOOL_NAME_CHARS: usize = 64;
 /// Largest text of one result for the model, in bytes.
 pub const PROJECTION_BYTES: usize = 4 * 1024 * 1024;
+/// Above this many bytes a result goes to the session's archive.
+pub const ARCHIVE_THRESHOLD: usize = 16 * 1024;
+/// How much of an archived result the model sees at once, in characters.
+pub const ARCHIVE_PREVIEW_CHARS: usize = 1000;
+/// Longest page that `context` reads, in UTF-16 units.
+pub const CONTEXT_PAGE_CHARS: usize = 16_000;
+/// How much archived text `context` gives in one turn, in bytes.
+pub const CONTEXT_TURN_BYTES: usize = 16 * 1024;
+/// Most hits of one search with `context`.
+pub const CONTEXT_HITS: usize = 5;
+/// Longest text that `context` searches for, in characters.
+pub const CONTEXT_QUERY_CHARS: usize = 256;
+/// How much `context` shows around a hit, in characters.
+pub const CONTEXT_HIT_CHARS: usize = 200;
+/// Largest transcript of a session, in bytes.
+pub const TRANSCRIPT_BYTES: u64 = 128 * 1024 * 1024;
+/// Longest session id, in bytes of its file name.
+pub const SESSION_NAME_BYTES: usize = 200;
 /// How long a host's policy or schema may take.
 pub const HOST_DEADLINE: Duration = Duration::from_secs(10);
 /// How long checking a value against a server's schema may take.

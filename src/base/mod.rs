@@ -1,9 +1,11 @@
-//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes.
+//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes, private files.
 
 pub mod code;
+pub mod digest;
 pub mod emitter;
 pub mod env;
 pub mod fault;
+pub mod files;
 pub mod limits;
 pub mod process;
 pub mod secret;

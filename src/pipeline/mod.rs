@@ -1,10 +1,11 @@
-//! One tool call, gate by gate: lookup → validation → permission → execution → projection; hooks around.
+//! One tool call, gate by gate: lookup → validation → permission → execution → projection and archive; hooks around.
 //!
 //! Every failure on the way is a result that the model can read; none ends the run.
 
 pub mod call;
 pub mod event;
 pub mod hooks;
+mod large;
 pub mod permission;
 pub mod policy;
 pub mod projection;
@@ -19,9 +20,12 @@ use tokio_util::sync::CancellationToken;
 use self::call::ToolCall;
 use self::event::{CallEvent, ToolResultEvent};
 use self::hooks::{HookError, HookEvent, HookName, HookStatus, HookToolResult, RunHooks};
+use self::large::ResultText;
 use self::permission::{DecidedBy, Permission, PermittedCall};
 use self::projection::RawResult;
-use self::tools::{HostCall, Route, ToolHandler, ToolTable, Validated};
+use self::tools::{HostCall, HostResult, Route, ToolHandler, ToolTable, Validated};
+use crate::archive::Archive;
+use crate::archive::context::{self, TurnBudget};
 use crate::base::code::ErrorCode;
 use crate::base::emitter::Emitter;
 use crate::base::limits::{HOST_DEADLINE, PROJECTION_BYTES, VALIDATION_DEADLINE};
@@ -66,6 +70,10 @@ pub struct Pipeline {
     pub emitter: Emitter,
     /// Ends every call.
     pub cancel: CancellationToken,
+    /// Where large results of the session go.
+    pub archive: Arc<Archive>,
+    /// What `context` has given; its calls go one after another.
+    pub context_budget: tokio::sync::Mutex<TurnBudget>,
 }
 
 impl Pipeline {
@@ -78,7 +86,7 @@ impl Pipeline {
             started = Some(Instant::now());
             self.hooks.tell(HookEvent::ToolStart { call }).await;
             started = Some(Instant::now());
-            self.pass(call.clone(), &validated).await
+            self.pass(call.clone(), turn, &validated).await
         };
         let done = tokio::select! {
             // The abort first: a call that waits for a prompt must not show it when the one before it is given up.
@@ -113,9 +121,9 @@ impl Pipeline {
         self.hooks.tell(HookEvent::ToolEnd { call, status, result, error, duration_ms }).await;
     }
 
-    async fn pass(&self, call: ToolCall, validated: &OnceLock<ToolCall>) -> ToolOutcome {
+    async fn pass(&self, call: ToolCall, turn: u32, validated: &OnceLock<ToolCall>) -> ToolOutcome {
         match self.judge(call, validated).await {
-            Ok((route, permitted)) => self.execute(route, permitted).await,
+            Ok((route, permitted)) => self.execute(route, permitted, turn).await,
             Err(refusal) => refusal.into(),
         }
     }
@@ -167,21 +175,21 @@ impl Pipeline {
                 }
             }
             Route::Server(_, tool) => {
-                let input = if call.input.is_null() { Value::Object(Map::new()) } else { call.input.clone() };
-                if !input.is_object() {
-                    return Err(Refusal(
-                        "the input does not fit the tool's schema: /: type: it must be an object".into(),
-                    ));
-                }
-                let (input, verdict) = check(Arc::clone(tool), Which::Input, input).await?;
-                verdict.map_err(|told| Refusal(format!("the input does not fit the tool's schema: {told}")))?;
+                let (input, verdict) = check(Arc::clone(tool), Which::Input, object(&call.input)?).await?;
+                verdict.map_err(misfit)?;
+                Ok(input)
+            }
+            Route::Context => {
+                let input = object(&call.input)?;
+                context::check(&input).map_err(misfit)?;
                 Ok(input)
             }
         }
     }
 
-    async fn execute(&self, route: &Route, permitted: PermittedCall) -> ToolOutcome {
+    async fn execute(&self, route: &Route, permitted: PermittedCall, turn: u32) -> ToolOutcome {
         match route {
+            Route::Context => self.execute_context(&permitted, turn).await,
             Route::Host(index) => self.execute_host(*index, &permitted).await,
             Route::Server(server, tool) => match self.execute_server(server, tool, &permitted).await {
                 Ok(outcome) => outcome,
@@ -197,8 +205,19 @@ impl Pipeline {
                 content: format!("the tool's result is above the limit of {PROJECTION_BYTES} bytes"),
                 is_error: true,
             },
-            Ok(result) => ToolOutcome { content: result.content, is_error: result.is_error },
+            Ok(HostResult { content: text, is_error }) => {
+                let result = ResultText { text, is_error, holds_media: false, preview: large::beginning };
+                self.settle(&permitted.call().name, result).await
+            }
             Err(error) => ToolOutcome { content: host_failure(&error), is_error: true },
+        }
+    }
+
+    async fn execute_context(&self, permitted: &PermittedCall, turn: u32) -> ToolOutcome {
+        let mut budget = self.context_budget.lock().await;
+        match context::answer(&self.archive, &permitted.call().input, &mut budget, turn).await {
+            Ok(content) => ToolOutcome { content, is_error: false },
+            Err(error) => ToolOutcome { content: format!("{}: {error}", error.code().as_str()), is_error: true },
         }
     }
 
@@ -238,7 +257,11 @@ impl Pipeline {
         })?;
         self.check_output(tool, &result).await?;
         match result.project() {
-            Ok(content) => Ok(ToolOutcome { content, is_error: result.is_error() }),
+            Ok(text) => {
+                let (is_error, holds_media) = (result.is_error(), result.holds_media());
+                let result = ResultText { text, is_error, holds_media, preview: projection::preview };
+                Ok(self.settle(&call.name, result).await)
+            }
             Err(bytes) => Err(Refusal(format!(
                 "MCP_LIMIT: the result has {bytes} bytes, above the limit of {PROJECTION_BYTES}. {UNCERTAIN}"
             ))),
@@ -296,6 +319,20 @@ impl Which {
             Self::Output => tool.output.as_ref(),
         }
     }
+}
+
+/// The input of a tool that takes an object; none at all is an empty one.
+fn object(input: &Value) -> Result<Value, Refusal> {
+    match input {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(_) => Ok(input.clone()),
+        _ => Err(misfit("/: type: it must be an object".into())),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
+fn misfit(told: String) -> Refusal {
+    Refusal(format!("the input does not fit the tool's schema: {told}"))
 }
 
 type Checked = (Value, Result<(), String>);

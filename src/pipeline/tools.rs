@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::call::ToolCall;
+use crate::archive::{Archive, context};
 use crate::base::fault::HostError;
 use crate::mcp::catalog::CatalogTool;
 use crate::mcp::registry::ReadyServer;
@@ -87,6 +88,8 @@ pub enum Route {
     Host(usize),
     /// A server's tool.
     Server(Arc<ReadyServer>, Arc<CatalogTool>),
+    /// The archive of the session.
+    Context,
 }
 
 /// What the model sees, and where each name leads. Fixed for a run.
@@ -112,9 +115,10 @@ impl Visibility {
 }
 
 impl ToolTable {
-    /// Joins host tools and servers' tools.
+    /// Joins host tools, servers' tools and built-in ones. `context` is there when something is archived, or may be:
+    /// when there is any other tool.
     #[must_use]
-    pub fn new(host: &[ToolSpec], servers: &[Arc<ReadyServer>], visibility: &Visibility) -> Self {
+    pub fn new(host: &[ToolSpec], servers: &[Arc<ReadyServer>], visibility: &Visibility, archive: &Archive) -> Self {
         let mut routes = HashMap::new();
         let mut specs = Vec::new();
         for (index, spec) in host.iter().enumerate().filter(|(_, spec)| visibility.shows(&spec.name)) {
@@ -130,6 +134,10 @@ impl ToolTable {
                     parameters: tool.listed.input_schema.clone(),
                 });
             }
+        }
+        if visibility.shows(context::NAME) && (!specs.is_empty() || !archive.is_empty()) {
+            routes.insert(context::NAME.into(), Route::Context);
+            specs.extend(built_in(context::NAME, context::DESCRIPTION, &context::parameters()));
         }
         let specs =
             serde_json::value::to_raw_value(&specs).map_or_else(|_| Arc::from(RawValue::NULL.to_owned()), Arc::from);
@@ -147,4 +155,9 @@ impl ToolTable {
     pub const fn specs(&self) -> &Arc<RawValue> {
         &self.specs
     }
+}
+
+fn built_in(name: &str, description: &str, parameters: &serde_json::Value) -> Option<ToolSpec> {
+    let parameters = serde_json::value::to_raw_value(parameters).ok()?;
+    Some(ToolSpec { name: name.into(), description: description.into(), parameters })
 }

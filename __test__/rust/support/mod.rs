@@ -117,7 +117,7 @@ impl EventListener for StubHost {
 pub(crate) fn agent(host: StubHost) -> Arc<Agent> {
     let config = json!({
         "workdir": env!("CARGO_MANIFEST_DIR"), "modelId": "scripted", "hasApproval": false,
-        "strictMcpConfig": true,
+        "strictMcpConfig": true, "sessions": false,
         "permission": { "kind": "host", "id": 0 },
         "tools": [{ "name": "work", "description": "", "schema": { "type": "object" } }],
     });
