@@ -225,7 +225,8 @@ impl Agent {
         self.subscribers.flush().await;
     }
 
-    /// Cancels everything and kills server processes without waiting, and removes archives that end with the agent: for a thread that is going away.
+    /// Cancels everything and kills server processes without waiting, and removes the archives that end with the agent:
+    /// for a thread that is going away.
     pub fn abandon(&self) {
         self.closing.cancel();
         self.registry.kill_now();
