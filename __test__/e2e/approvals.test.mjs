@@ -155,6 +155,43 @@ test('an approval that throws is a deny, and the next prompt is shown', async ()
   expect(JSON.stringify(events)).not.toContain('sk-secret')
 })
 
+test('a run whose events nobody reads does not hold up the prompts of others', async () => {
+  const onApproval = desk()
+  let noisy = false
+  const noise = tool('noise', 'Fills the queue of events', z.object({}), (_input, { emit }) => {
+    for (let n = 0; n < 2000; n++) emit({ type: 'noise', n })
+    noisy = true
+    return 'x'
+  })
+  const unreadModel = {
+    id: 'unread',
+    stream(request) {
+      const [{ content }] = request.messages
+      if (content !== 'unread') return wordsModel.stream(request)
+      const turn = request.messages.length > 1 ? textTurn('end') : callsTurn(['say', { word: 'b' }], ['noise', {}])
+      return (async function* () {
+        yield { type: 'message_done', ...turn }
+      })()
+    },
+  }
+  const agent = createAgent(unreadModel, { onApproval, tools: [say, noise] })
+  const one = agent.send('a', { sessionId: 'one' })
+  await until(() => onApproval.prompts.length === 1)
+  const unread = agent.run('unread', { sessionId: 'unread' })
+  await until(() => noisy)
+  const three = agent.send('c', { sessionId: 'three' })
+  for (let answered = 0; answered < 3; answered++) {
+    await until(() => onApproval.prompts.length === answered + 1)
+    onApproval.prompts[answered].resolve('allow')
+  }
+  await Promise.all([one, three])
+  expect(onApproval.shown().sort()).toEqual(['a', 'b', 'c'])
+  const own = (await collect(unread)).filter((event) => event.type !== 'noise')
+  const types = own.filter(({ call, id }) => (call?.id ?? id) === 'call-1').map(({ type }) => type)
+  expect(types.slice(-3)).toEqual(['approval_request', 'approval_resolved', 'tool_call_end'])
+  expect(own.at(-1)).toMatchObject({ type: 'done', reason: 'stop' })
+})
+
 describe('a dry run', () => {
   test('tells every verdict and lets tools run without asking', async () => {
     const onApproval = desk()
