@@ -1,12 +1,13 @@
 // The demo: one agent, two MCP servers (stdio and HTTP), one tool of our own, an approval prompt.
 //
-// Works offline: the model is a script, in demo/model.mjs. At the end the servers' own logs are compared
-// with what the agent reported.
+// Works offline: the model is a script, in demo/model.mjs. One result is too large for a model and is read from
+// the archive, one call is cancelled. At the end the servers' own logs are compared with what the agent reported.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { createLiteAgent, policy, tool } from '@lite-agent/sdk'
@@ -17,7 +18,8 @@ import { bold, createScreen, green, red, table, toolTitle, yellow } from './demo
 const help = `Usage: npm run demo -- [options]
 
 An agent buys a book: it searches a shelf (an MCP server over stdio), asks a shop for prices
-(an MCP server over HTTP), reserves the best offer and writes a receipt. Nothing leaves this machine.
+(an MCP server over HTTP), reserves the best offer, reads the book page by page and writes a receipt.
+Then it waits for a price to change until it is cancelled. Nothing leaves this machine.
 
   --yes      answer every approval prompt with "yes"
   --help     show this text`
@@ -73,8 +75,9 @@ function createApproval() {
 const receipt = tool(
   'receipt',
   'Writes the receipt for a reserved book',
-  z.object({ reservation: z.string(), title: z.string(), cents: z.number().int() }),
-  ({ reservation, title, cents }) => `Receipt ${reservation}: "${title}", ${(cents / 100).toFixed(2)} €.`,
+  z.object({ reservation: z.string(), title: z.string(), dedication: z.string(), cents: z.number().int() }),
+  ({ reservation, title, dedication, cents }) =>
+    `Receipt ${reservation}: "${title}" (${dedication}), ${(cents / 100).toFixed(2)} €.`,
 )
 
 function readLog(file) {
@@ -87,6 +90,11 @@ function readLog(file) {
 
 const sorted = (entries) => entries.map((entry) => JSON.stringify(entry)).sort()
 
+const check = (isTrue, text) => {
+  screen.print(`  ${isTrue ? green('✓') : red('✗')} ${text}`)
+  return isTrue
+}
+
 /** Compares what each server logged with the calls that the agent announced. */
 function confirm(announced) {
   let isConfirmed = true
@@ -95,14 +103,26 @@ function confirm(announced) {
     const expected = announced
       .filter((call) => call.name.startsWith(prefix))
       .map((call) => ({ tool: call.name.slice(prefix.length), input: call.input }))
-    const received = readLog(file)
+    const received = readLog(file).filter((entry) => entry.tool)
     const isSame = expected.length > 0 && isDeepStrictEqual(sorted(received), sorted(expected))
-    isConfirmed &&= isSame
-    screen.print(
-      `  ${isSame ? green('✓') : red('✗')} ${server}: ${received.length} calls in its log, ${expected.length} expected`,
-    )
+    isConfirmed &&= check(isSame, `${server}: ${received.length} calls in its log, ${expected.length} expected`)
   }
   return isConfirmed
+}
+
+/** Waits until something is true, for five seconds at most. */
+async function within5s(isTrue) {
+  const until = Date.now() + 5000
+  while (!isTrue() && Date.now() < until) await delay(20)
+  return isTrue()
+}
+
+const isAlive = (pid) => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 async function main() {
@@ -118,31 +138,58 @@ async function main() {
     },
     tools: [receipt],
     permission: policy({
-      allow: ['receipt', 'mcp__shelf__find_books', 'mcp__shop__quote'],
+      allow: ['receipt', 'context', 'mcp__shelf__find_books', 'mcp__shelf__read_book', 'mcp__shop__*'],
       default: 'ask',
     }),
     onApproval: createApproval(),
   })
   const interrupted = new AbortController()
   process.once('SIGINT', () => interrupted.abort())
-  try {
-    const request = 'Please reserve a book about the sea for at most 18 euros.'
-    screen.print(`${bold('You')}: ${request}`)
-    const announced = new Map()
-    for await (const event of agent.run(request, { signal: interrupted.signal })) {
+  const announced = new Map()
+
+  /** One request: shows its events, and gives up when `isEnough` says so. */
+  async function run(request, isEnough = () => false) {
+    screen.print(`\n${bold('You')}: ${request}`)
+    const cancel = new AbortController()
+    const signal = AbortSignal.any([interrupted.signal, cancel.signal])
+    for await (const event of agent.run(request, { signal })) {
       screen.event(event)
       if (event.type === 'tool_use') announced.set(event.call.id, event.call)
       // A call that was refused must not have reached its server.
       if (event.type === 'approval_resolved' && event.decision !== 'allow') announced.delete(event.id)
+      if (isEnough(event)) {
+        screen.print(`  ${yellow('That is enough: the call is cancelled.')}`)
+        cancel.abort()
+      }
     }
-    screen.print(`\n${bold('Servers’ own logs')}`)
-    const isConfirmed = confirm([...announced.values()])
+  }
+
+  try {
+    await run('Please reserve a book about the sea for at most 18 euros.')
+    // Whoever denied everything has no list of books to watch.
+    const isServed = [...announced.values()].some((call) => call.name === 'receipt')
+    let looks = 0
+    if (isServed) {
+      const isThirdLook = (event) => event.type === 'tool_progress' && ++looks === 3
+      await run('Tell me when the price of Nine Lighthouses changes.', isThirdLook)
+    }
+
     screen.print(`\n${bold('Servers')}`)
     const rows = agent.mcp
       .list()
       .map(({ name, source, status, toolNames }) => [name, source, status, toolNames.map(toolTitle).join(', ')])
     screen.print(table([['name', 'source', 'status', 'tools'], ...rows]))
-    return isConfirmed
+
+    screen.print(`\n${bold('Servers’ own logs')}`)
+    const isConfirmed = confirm([...announced.values()])
+    const wasTold = () => readLog(logs.shop).some((entry) => entry.cancelled)
+    const isCancelled = isServed && check(await within5s(wasTold), 'shop: it was told of the cancelled call')
+
+    screen.print(`\n${bold('Shutdown')}`)
+    const [{ pid } = {}] = readLog(logs.shelf)
+    await agent.close()
+    const isGone = check(pid !== undefined && !isAlive(pid), 'closed: the process of shelf is gone')
+    return isConfirmed && isCancelled && isGone
   } finally {
     screen.clear()
     await agent.close()

@@ -155,15 +155,16 @@ describe.each(['end', 'drop', 'huge'])('a subscription over HTTP that ends (%s)'
   })
 })
 
-describe.each(['official-http', 'raw-http'])('a killed %s', (name) => {
+describe.each(['official-http', 'raw-http', 'official-stdio', 'raw-stdio'])('a killed %s', (name) => {
   test('fails its calls, and the entry is stale', async () => {
-    const server = await bench.http(name, { call: 'silent' })
-    const call = name === 'raw-http' ? ['mcp__s__echo', { value: 'one' }] : ['mcp__s__hold', {}]
+    const server = await bench[name.split('-')[1]](name, { call: 'silent' }, { timeoutMs: 300_000 })
+    const call = name.startsWith('raw') ? ['mcp__s__echo', { value: 'one' }] : ['mcp__s__hold', {}]
     const agent = createAgent([callsTurn(call), textTurn('end')], { s: server.config })
     const run = collect(agent.run('go'))
     await until(() => server.messages('tools/call').length === 1)
-    server.child.kill('SIGKILL')
-    expect(resultsOf(await run)).toMatchObject([{ isError: true, content: expect.stringMatching(/^MCP_UNREACHABLE/) }])
+    process.kill(server.pids()[0], 'SIGKILL')
+    const why = expect.stringMatching(/^MCP_(UNREACHABLE|EXITED)/)
+    expect(resultsOf(await run)).toMatchObject([{ isError: true, content: why }])
     await isStale(agent)
     await expect(agent.send('again')).rejects.toMatchObject({ code: 'MCP_STALE' })
     await agent.mcp.unregister('s')

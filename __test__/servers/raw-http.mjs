@@ -26,8 +26,8 @@ const modes = {
       .end(Buffer.from(options.body.replace('ID', JSON.stringify(id)), options.encoding ?? 'utf8')),
   steps: (response, message) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const step of [...steps(message), JSON.stringify(answer(message))]) response.write(`data: ${step}\n\n`)
-    response.end()
+    const all = [...steps(message), JSON.stringify(answer(message))]
+    response.end(all.map((text) => `data: ${text}\n\n`).join(''))
   },
   flood: (response, message) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -4,7 +4,7 @@
 // lines that are no JSON first; `bom: true` starts with a byte order mark.
 import { createInterface } from 'node:readline'
 import { options, record } from './log.mjs'
-import { answer, flood, hears, modeOf, steps, wrongAnswers } from './raw.mjs'
+import { answer, flood, hears, meet, modeOf, steps, wrongAnswers } from './raw.mjs'
 
 const write = (text, end = '\n') => process.stdout.write(text + end)
 
@@ -13,7 +13,7 @@ if (options.banner) write('Welcome to the server!\n[info] {listening')
 if (options.stderr) process.stderr.write('x'.repeat(1 << 20))
 
 createInterface({ input: process.stdin })
-  .on('line', (line) => {
+  .on('line', async (line) => {
     const message = JSON.parse(line)
     record({ message })
     if (message.id === undefined) return
@@ -21,14 +21,14 @@ createInterface({ input: process.stdin })
       for (const heard of hears(message).messages) write(JSON.stringify(heard))
       return
     }
+    await meet(message)
     const mode = modeOf(message.method)
     if (mode === 'silent') return
     if (mode === 'flood') return flood(process.stdout, message, (text) => `${text}\n`)
-    for (const step of steps(message)) write(step)
     if (mode === 'exit') process.exit(3)
     if (mode === 'crlf') return write(JSON.stringify(answer(message)), '\r\n')
     if (mode === 'bom') return write(`\ufeff${JSON.stringify(answer(message))}`)
     if (mode === 'twice') write(JSON.stringify(answer(message)))
-    write(wrongAnswers[mode]?.(message) ?? JSON.stringify(answer(message)))
+    write([...steps(message), wrongAnswers[mode]?.(message) ?? JSON.stringify(answer(message))].join('\n'))
   })
   .on('close', () => process.exit(0))

@@ -2,8 +2,11 @@
 //
 // Options: `log`, and per method a mode: `discover`, `list`, `call`, `listen`. `text` is what the mode `verbatim`
 // sends, with `ID` replaced by the request's id. `tool` adds to the listed tool, `later` to the one listed from the
-// second time on. `steps` are the progress parameters that a call tells before its answer; the mode `flood` tells
+// second time on. `steps` are the progress parameters that a call tells before its answer, or their
+// number; with `rendezvous` a discovery waits for so many servers of the test; the mode `flood` tells
 // progress without end, with a message of `size` characters. With `listen` the server says that it tells changes of its tools.
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { options } from './log.mjs'
 
 export const modeOf = (method) =>
@@ -89,9 +92,23 @@ export const wrongAnswers = {
 const progress = (request, params) =>
   `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${JSON.stringify(request.params._meta.progressToken)},${params}}}`
 
-/** The progress that a call tells: each of `options.steps` is the inside of its parameters, as text. */
-export const steps = (request) =>
-  request.method === 'tools/call' ? (options.steps ?? []).map((params) => progress(request, params)) : []
+/** The progress that a call tells: each of `options.steps`, or of so many, is the inside of its parameters, as text. */
+export function steps(request) {
+  if (request.method !== 'tools/call' || !options.steps) return []
+  const params = Array.isArray(options.steps)
+    ? options.steps
+    : Array.from({ length: options.steps }, (_, at) => `"progress":${at + 1},"total":${options.steps}`)
+  return params.map((inside) => progress(request, inside))
+}
+
+/** Answers a discovery only when as many servers of one test as `options.rendezvous` are there. */
+export async function meet(request) {
+  if (request.method !== 'server/discover' || !options.rendezvous) return
+  const folder = `${dirname(options.log)}/rendezvous`
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, String(process.pid)), '')
+  while (readdirSync(folder).length < options.rendezvous) await new Promise((resolve) => setTimeout(resolve, 10))
+}
 
 /** Writes progress until the stream is gone. `frame` makes a message of a text. */
 export function flood(stream, request, frame) {

@@ -27,25 +27,31 @@ function structured(results, name) {
     .map((result) => JSON.parse(result.content).structuredContent)
 }
 
-function requestOf(messages) {
-  const text = messages
-    .filter((message) => message.role === 'user')
-    .flatMap(({ content }) => (typeof content === 'string' ? [content] : content.map((block) => block.text ?? '')))
-    .join('\n')
-  const [, topic] = text.match(/about the (\w+)/)
-  const [, budget] = text.match(/(\d+) euros/)
-  return { topic, budget: Number(budget) * 100 }
+const textsOf = ({ content }) =>
+  typeof content === 'string' ? content : content.map((block) => block.text ?? '').join('')
+
+/** What the user asked last, and the messages since. */
+function lastRequest(messages) {
+  const at = messages.findLastIndex((message) => message.role === 'user' && textsOf(message) !== '')
+  return { text: textsOf(messages[at]), since: messages.slice(at) }
 }
 
 const euros = (cents) => `${(cents / 100).toFixed(2)} €`
 
-/** What to say and which calls to make next. */
-function decide(messages) {
-  const { topic, budget } = requestOf(messages)
-  const results = resultsOf(messages)
-  const failed = results.find((result) => result.isError)
-  if (failed) return { text: `I stop here: ${failed.name} gave "${failed.content}".`, calls: [] }
+/** The reference by which a result that was too large can be read. */
+const referenceIn = (content) => content.match(/context\(\{ ref: "([0-9a-f]{64})"/)?.[1]
 
+/** The pages of an archived result, and the next call when there are more. */
+function readOn(results, ref) {
+  const pages = results.filter(({ name }) => name === 'context').map(({ content }) => content)
+  const [, next] = pages.at(-1)?.match(/^offset=\d+; nextOffset=(\d+|end);/) ?? [undefined, '0']
+  return { pages, call: next === 'end' ? undefined : ['context', { ref, offset: Number(next) }] }
+}
+
+/** Buys a book: what to say and which calls to make next. */
+function buy(request, results) {
+  const [, topic] = request.match(/about the (\w+)/)
+  const budget = Number(request.match(/(\d+) euros/)[1]) * 100
   const [found] = structured(results, 'mcp__shelf__find_books')
   if (!found) {
     return { text: `I look for books about the ${topic}.`, calls: [['mcp__shelf__find_books', { topic }]] }
@@ -66,12 +72,38 @@ function decide(messages) {
       calls: [['mcp__shelf__reserve', { id: best.id, quote: best.quote }]],
     }
   }
-  const receipt = results.find((result) => result.name === 'receipt')
+  const book = results.find(({ name }) => name === 'mcp__shelf__read_book')
+  if (!book) {
+    return { text: 'Whom is it dedicated to? I read it.', calls: [['mcp__shelf__read_book', { id: best.id }]] }
+  }
+  const { pages, call } = readOn(results, referenceIn(book.content))
+  if (call) {
+    const text = pages.length === 0 ? 'It is long, so it went to the archive. I read it page by page.' : 'On.'
+    return { text, calls: [call] }
+  }
+  const receipt = results.find(({ name }) => name === 'receipt')
   if (!receipt) {
+    const [, dedication] = pages.join('').match(/Dedication: (.+?)\./)
     const { reservation, title } = reserved
-    return { text: 'Now the receipt.', calls: [['receipt', { reservation, title, cents: best.cents }]] }
+    const input = { reservation, title, dedication, cents: best.cents }
+    return { text: `The last of ${pages.length} pages says it. Now the receipt.`, calls: [['receipt', input]] }
   }
   return { text: `Done. ${receipt.content}`, calls: [] }
+}
+
+/** Watches a price, which takes as long as the one who asked has patience. */
+function watch(request, earlier) {
+  const [, title] = request.match(/price of (.+) changes/)
+  const { id } = structured(earlier, 'mcp__shelf__find_books')[0].books.find((book) => book.title === title)
+  return { text: `I wait for the price of ${title}.`, calls: [['mcp__shop__watch_price', { id }]] }
+}
+
+function decide(messages) {
+  const { text, since } = lastRequest(messages)
+  const results = resultsOf(since)
+  const failed = results.find((result) => result.isError)
+  if (failed) return { text: `I stop here: ${failed.name} gave "${failed.content}".`, calls: [] }
+  return text.includes('changes') ? watch(text, resultsOf(messages)) : buy(text, results)
 }
 
 export const scriptedModel = {

@@ -17,6 +17,7 @@ export const cyan = paint(36)
 
 const pad = (text, width) => text + ' '.repeat(Math.max(0, width - text.length))
 const shorten = (text, width) => (text.length > width ? `${text.slice(0, width - 1)}…` : text)
+const bar = (share) => '▰'.repeat(Math.round(share * 10)).padEnd(10, '▱')
 const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`)
 
 /** `mcp__shelf__find_books` reads better as `shelf › find_books`. */
@@ -117,16 +118,17 @@ export function createScreen() {
       else row(red('✗'), title, red(`denied by ${by}`))
     },
     tool_progress({ name, progress, total, message }) {
-      const share = total ? `${progress}/${total}` : String(progress)
-      const line = `${pad(toolTitle(name), 20)} ${share} ${message ?? ''}`
-      if (!isTerminal) return print(`  · ${line}`)
+      const steps = total ? `${progress}/${total}` : String(progress)
+      if (!isTerminal) return print(`  · ${pad(toolTitle(name), 20)} ${steps} ${message ?? ''}`)
       if (held) return
       clearLive()
-      process.stdout.write(`  ${dim(`⋯ ${shorten(line, 70)}`)}`)
+      const line = `${pad(toolTitle(name), 20)} ${total ? `${bar(progress / total)} ` : ''}${steps} ${message ?? ''}`
+      process.stdout.write(`  ${cyan('⋯')} ${dim(shorten(line, 70))}`)
       hasLiveLine = true
     },
     tool_call_end({ id, name, durationMs, isError }) {
-      const what = calls.get(id)?.input?.id ?? ''
+      const { id: item, offset } = calls.get(id)?.input ?? {}
+      const what = item ?? (offset === undefined ? '' : `from character ${offset}`)
       row(isError ? red('✗') : green('✓'), name, `${pad(duration(durationMs), 8)} ${dim(isError ? 'failed' : what)}`)
     },
     diagnostic: ({ level, code, message }) => print(`  ${yellow('!')} ${level} ${code}: ${message}`),

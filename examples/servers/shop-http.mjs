@@ -1,7 +1,7 @@
 // A book store's till as an MCP server over Streamable HTTP.
 //
 // Usage: node shop-http.mjs [log file]. Listens on a free port of 127.0.0.1 and prints `PORT=<n>`.
-// Each tool call that arrives is appended to the log as one JSON line. Ends when its stdin closes.
+// Each tool call that arrives is appended to the log as one JSON line, and so is one that is cancelled. Ends when its stdin closes.
 import { appendFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { Readable } from 'node:stream'
@@ -10,10 +10,20 @@ import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 
 const logFile = process.argv[2]
-const log = (tool, input) => logFile && appendFileSync(logFile, `${JSON.stringify({ tool, input })}\n`)
+const note = (entry) => logFile && appendFileSync(logFile, `${JSON.stringify(entry)}\n`)
+const log = (tool, input) => note({ tool, input })
 
 const prices = { 'B-104': 1850, 'B-211': 1495, 'B-318': 2400, 'B-402': 3100 }
 const answer = (text, structuredContent) => ({ content: [{ type: 'text', text }], structuredContent })
+
+/** Reports progress, when the caller wants it. */
+function reporter({ mcpReq }) {
+  const progressToken = mcpReq._meta?.progressToken
+  return async (step) => {
+    if (progressToken === undefined) return
+    await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...step } })
+  }
+}
 
 function shop() {
   const server = new McpServer({ name: 'shop', version: '1.0.0' }, { capabilities: { tools: {} } })
@@ -23,17 +33,29 @@ function shop() {
     async ({ id }, context) => {
       log('quote', { id })
       if (!(id in prices)) return { ...answer(`No price for ${id}`), isError: true }
-      const progressToken = context.mcpReq._meta?.progressToken
+      const report = reporter(context)
       const steps = ['asking the publisher', 'adding postage', 'rounding']
       for (const [index, message] of steps.entries()) {
         await delay(60)
-        if (progressToken === undefined) continue
-        await context.mcpReq.notify({
-          method: 'notifications/progress',
-          params: { progressToken, progress: index + 1, total: steps.length, message },
-        })
+        await report({ progress: index + 1, total: steps.length, message })
       }
       return answer(`${id} costs ${prices[id]} cents`, { id, quote: `Q-${id.slice(2)}`, cents: prices[id] })
+    },
+  )
+  server.registerTool(
+    'watch_price',
+    { description: 'Answers when the price of a book changes', inputSchema: z.object({ id: z.string() }) },
+    async ({ id }, context) => {
+      log('watch_price', { id })
+      const report = reporter(context)
+      const { signal } = context.mcpReq
+      // Prices here never change: only a cancel ends the wait.
+      for (let look = 1; !signal.aborted; look++) {
+        await report({ progress: look, message: `still ${prices[id]} cents` })
+        await delay(120, undefined, { signal }).catch(() => {})
+      }
+      note({ cancelled: 'watch_price' })
+      return answer('nobody waits any more', {})
     },
   )
   return server
