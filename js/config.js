@@ -5,6 +5,7 @@
 
 const { ConfigError } = require('./errors.js')
 const { encodeJson, isRecord, kindOf, requireJson, requireKnownKeys } = require('./json.js')
+const { readOAuth } = require('./oauth.js')
 const { requirePolicy, stringList, toSpec } = require('./permissions.js')
 const { declare } = require('./tools.js')
 
@@ -14,6 +15,7 @@ const SUPPORTED = [
   'model',
   'modelName',
   'mcpServers',
+  'mcpOAuth',
   'strictMcpConfig',
   'mcpTransports',
   'permission',
@@ -29,7 +31,6 @@ const SUPPORTED = [
 ]
 
 const NOT_YET = [
-  'mcpOAuth',
   'mcpProtocols',
   'permissionMode',
   'permissionAudit',
@@ -95,6 +96,7 @@ function readConfig(config) {
   const tools = given.tools === undefined ? [] : given.tools
   if (!Array.isArray(tools)) throw new ConfigError(`"tools" must be an array, not ${kindOf(tools)}`)
   const approval = readApproval(given.onApproval)
+  const oauth = readOAuth(given.mcpOAuth)
   /** @type {RegisteredPolicy[]} */
   const policies = []
   if (given.permission !== undefined) requirePolicy(given.permission, '"permission"')
@@ -104,6 +106,7 @@ function readConfig(config) {
     modelId: model.id,
     modelName: text(given.modelName, 'modelName'),
     mcpServers: servers(given.mcpServers),
+    mcpOAuth: oauth.native,
     strictMcpConfig: flag(given.strictMcpConfig, 'strictMcpConfig'),
     mcpTransports: transports(given.mcpTransports),
     tools: tools.map(declare),
@@ -115,7 +118,7 @@ function readConfig(config) {
     allowedTools: names(given.allowedTools, 'allowedTools'),
     disallowedTools: names(given.disallowedTools, 'disallowedTools'),
   }
-  return { native: encodeJson(native), parts: { model, tools: [...tools], approval, policies } }
+  return { native: encodeJson(native), parts: { model, tools: [...tools], approval, policies, oauth: oauth.parts } }
 }
 
 /** @param {unknown} model */

@@ -3,11 +3,13 @@
 /** @import { AgentEventRecord, ApprovalHandler, Message, ModelProvider, ModelRequest, Tool } from '../index.js' */
 /** @import { ToolCall, ToolSpec } from '../index.js' */
 /** @import { HistorySlice, NativeAgent } from './border.d.ts' */
+/** @import { OAuthPart } from './oauth.js' */
 /** @import { RegisteredPolicy } from './permissions.js' */
 /** @import { ErrorName } from './errors.js' */
 
 const { AbortError, AgentError, KeptErrors, ToolError, messageOf, toData } = require('./errors.js')
 const { encodeJson, isRecord, isThenable, kindOf } = require('./json.js')
+const { authorizeWith, callProvider } = require('./oauth.js')
 const { pump } = require('./model.js')
 const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
 
@@ -17,6 +19,7 @@ const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
  * @property {Tool[]} tools
  * @property {ApprovalHandler} [approval]
  * @property {RegisteredPolicy[]} policies
+ * @property {Map<string, OAuthPart>} oauth
  */
 
 const NOTHING = '{"ok":null}'
@@ -73,6 +76,10 @@ class Host {
     if (op === 'events') return this.#deliver(json)
     const args = JSON.parse(json)
     switch (op) {
+      case 'oauth.call':
+        return `{"ok":${await callProvider(this.#oauth(args.server), args.member, args.args)}}`
+      case 'oauth.authorize':
+        return `{"ok":${await authorizeWith(this.#oauth(args.server), args.url, this.#signal(call))}}`
       case 'abort':
         this.#aborts.get(args.call)?.abort(new AbortError('the call was aborted'))
         return undefined
@@ -107,6 +114,13 @@ class Host {
   #policy(id) {
     const found = this.#parts.policies[id]
     if (!found) throw new AgentError(`the shim knows no policy ${id}`)
+    return found
+  }
+
+  /** @param {string} server */
+  #oauth(server) {
+    const found = this.#parts.oauth.get(server)
+    if (!found) throw new AgentError(`the shim knows no OAuth of ${server}`)
     return found
   }
 
@@ -256,6 +270,7 @@ const ok = (value) => encodeJson({ ok: value ?? null })
  */
 function fallback(op) {
   if (op === 'model.stream') return 'ProviderError'
+  if (op.startsWith('oauth.')) return 'McpError'
   return op.startsWith('tool.') ? 'ToolError' : 'AgentError'
 }
 

@@ -9,6 +9,7 @@ use crate::base::code::ErrorCode;
 use crate::base::env;
 use crate::base::fault::Fault;
 use crate::mcp::config::{AllowedTransports, Files, ServerDeclaration, Sources};
+use crate::mcp::oauth::OAuthServers;
 use crate::pipeline::permission::CONNECT;
 use crate::pipeline::policy::{CompiledPolicy, PolicySpec};
 use crate::pipeline::tools::{ToolSpec, Visibility};
@@ -27,6 +28,8 @@ pub struct AgentConfig {
     model_id: String,
     model_name: Option<String>,
     mcp_servers: Option<serde_json::Value>,
+    #[serde(rename = "mcpOAuth")]
+    mcp_oauth: Option<serde_json::Value>,
     #[serde(default)]
     strict_mcp_config: bool,
     #[serde(default)]
@@ -58,6 +61,8 @@ pub struct ResolvedConfig {
     pub model: Arc<str>,
     /// Declared servers.
     pub servers: Vec<ServerDeclaration>,
+    /// Which servers sign in.
+    pub oauth: OAuthServers,
     /// The transports that servers may use, whatever their source.
     pub transports: AllowedTransports,
     /// The host's tools.
@@ -111,6 +116,7 @@ impl AgentConfig {
             workdir: config.workdir,
             model: config.model_name.unwrap_or(config.model_id).into(),
             servers,
+            oauth: OAuthServers::parse(config.mcp_oauth.as_ref())?,
             transports: config.mcp_transports,
             tools: check_tools(config.tools)?,
             policy: policy.map_err(|error| invalid(format!("`permission`: {error}")))?,

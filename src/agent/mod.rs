@@ -25,6 +25,7 @@ use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
 use crate::mcp::config::{ServerDeclaration, Source, TransportConfig, parse_server};
+use crate::mcp::oauth::OAuthProvider;
 use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, ServerStatus, busy};
 use crate::pipeline::call::ToolCall;
 use crate::pipeline::event::CallEvent;
@@ -41,6 +42,8 @@ pub struct AgentHost {
     pub policies: Arc<dyn HostPolicies>,
     /// Asks a person; absent, an "ask" is a "deny".
     pub approval: Option<Arc<dyn ApprovalHandler>>,
+    /// Where tokens are kept, and who lets people sign in; absent, `mcpOAuth` is without effect.
+    pub oauth: Option<Arc<dyn OAuthProvider>>,
     /// Subscribers.
     pub listener: Arc<dyn EventListener>,
 }
@@ -90,8 +93,9 @@ impl Agent {
         let mut config = config;
         let permission =
             Arc::new(Permission::new(config.policy.take(), Arc::clone(&host.policies), host.approval.clone()));
+        let oauth = std::mem::take(&mut config.oauth).with_host(host.oauth.clone());
         let registry =
-            Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), closing.child_token());
+            Registry::new(std::mem::take(&mut config.servers), config.workdir.clone(), oauth, closing.child_token());
         Arc::new(Self {
             subscribers: Subscribers::new(Arc::clone(&host.listener), closing.clone()),
             session: uuid::Uuid::new_v4().to_string().into(),

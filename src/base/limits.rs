@@ -20,6 +20,12 @@ pub const PROGRESS_MESSAGE_CHARS: usize = 1024;
 pub const HTTP_CONNECT: Duration = Duration::from_secs(10);
 /// How long an unused HTTP connection is kept; below the five seconds after which common servers hang up.
 pub const HTTP_IDLE: Duration = Duration::from_secs(2);
+/// Largest answer of an authorization server, in bytes.
+pub const OAUTH_BYTES: usize = 1024 * 1024;
+/// Longest callback URL of a sign-in, in bytes.
+pub const OAUTH_CALLBACK_BYTES: usize = 64 * 1024;
+/// How often a call may ask for more scope, per resource and operation.
+pub const OAUTH_STEP_UPS: usize = 3;
 /// How long a process may take to end after its input closes, and again after it is asked to stop.
 pub const CLOSE_GRACE: Duration = Duration::from_millis(1500);
 /// Most servers of one agent.

@@ -1,9 +1,11 @@
-//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes.
+//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes, HTTP clients.
 
+pub mod clock;
 pub mod code;
 pub mod emitter;
 pub mod env;
 pub mod fault;
+pub mod http;
 pub mod limits;
 pub mod process;
 pub mod secret;

@@ -9,6 +9,9 @@ pub mod registry;
 // What a server offers: names, schemas.
 pub mod catalog;
 
+// Who is asked for a token, and what is done with it.
+pub mod oauth;
+
 // One live server.
 pub mod connection;
 

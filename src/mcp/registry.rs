@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::catalog::{self, CatalogTool};
 use super::config::{ServerDeclaration, ServerName};
 use super::connection::{Connection, ConnectionOptions};
+use super::oauth::OAuthServers;
 use crate::base::code::ErrorCode;
 use crate::base::fault::Fault;
 use crate::base::limits::SERVERS;
@@ -149,6 +150,7 @@ struct Inner {
 pub struct Registry {
     inner: Mutex<Inner>,
     workdir: PathBuf,
+    oauth: OAuthServers,
     closing: CancellationToken,
 }
 
@@ -164,12 +166,17 @@ impl Drop for Mutation<'_> {
 impl Registry {
     /// A registry of declared servers; connects nothing.
     #[must_use]
-    pub fn new(declarations: Vec<ServerDeclaration>, workdir: PathBuf, closing: CancellationToken) -> Arc<Self> {
+    pub fn new(
+        declarations: Vec<ServerDeclaration>,
+        workdir: PathBuf,
+        oauth: OAuthServers,
+        closing: CancellationToken,
+    ) -> Arc<Self> {
         let entries = declarations
             .into_iter()
             .map(|declaration| Entry { declaration: Arc::new(declaration), state: State::Configured })
             .collect();
-        Arc::new(Self { inner: Mutex::new(Inner { entries, ..Inner::default() }), workdir, closing })
+        Arc::new(Self { inner: Mutex::new(Inner { entries, ..Inner::default() }), workdir, oauth, closing })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -303,10 +310,11 @@ impl Registry {
         authority: &dyn ConnectAuthority,
         cancel: &CancellationToken,
     ) -> Result<ReadyServer, Fault> {
+        let authorizer = self.oauth.authorizer(declaration, cancel).map_err(|error| named(&declaration.name, error))?;
         for path in declaration.looks_interpolated() {
             authority.warn(ConnectWarning::Interpolation { server: declaration.name.clone(), path }).await;
         }
-        let options = ConnectionOptions { declaration, workdir: &self.workdir, cancel: cancel.clone() };
+        let options = ConnectionOptions { declaration, workdir: &self.workdir, authorizer, cancel: cancel.clone() };
         let connection = Connection::open(options).await.map_err(|error| named(&declaration.name, error))?;
         match self.discover_tools(declaration, &connection, authority).await {
             Ok(tools) => {
@@ -525,7 +533,7 @@ fn all_of(faults: &[Fault]) -> Result<(), Fault> {
 
 fn named(server: &ServerName, error: impl Into<super::connection::ConnectError>) -> Fault {
     let error = error.into();
-    Fault::new(error.code(), format!("server `{server}`: {error}"))
+    Fault::new(error.code(), format!("server `{server}`: {error}")).with_cause(error.cause_id())
 }
 
 fn denied(server: &ServerName, why: &str) -> Fault {

@@ -114,6 +114,7 @@ pub(crate) fn agent(host: StubHost) -> Arc<Agent> {
         tools: Arc::new(host),
         policies: Arc::new(host),
         approval: None,
+        oauth: None,
         listener: Arc::new(host),
     };
     Agent::new(AgentConfig::resolve(&config.to_string()).unwrap(), parts)

@@ -219,8 +219,8 @@ fn a_file_of_256_kib_is_read_and_a_larger_one_is_not() {
 
 #[test]
 fn a_file_full_of_bad_entries_is_told_soon_and_shortly() {
-    let many: String = (0..12_000).map(|i| format!(",\"s{i}\":{{\"{i}\":1}}")).collect();
-    let message = told(format!("{{\"mcpServers\":{{{}}}}}", &many[1..]));
+    let many: Vec<String> = (0..12_000).map(|i| format!("\"s{i}\":{{\"{i}\":1}}")).collect();
+    let message = told(format!("{{\"mcpServers\":{{{}}}}}", many.join(",")));
     assert!(message.len() < 4096 && message.ends_with("more"), "{message}");
 }
 

@@ -8,7 +8,7 @@ mod listing;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,20 +28,24 @@ pub use super::transport::{CallError, ConnectError, HeaderParam, Progress};
 pub use listing::{ListedTool, Listing};
 
 use super::config::{ServerDeclaration, TransportConfig};
+use super::oauth::Authorizer;
 use super::transport::stdio::StdioLink;
-use super::transport::{Context, Wire, http, mirrored, stdio};
+use super::transport::{Authorization, Context, Wire, http, mirrored, stdio};
 use crate::base::task;
 
 /// `HeaderMismatch`: the server's tools want other headers than the catalog said.
 const HEADER_MISMATCH: i64 = -32020;
+/// Stands for an id that is not known yet; ours count up from zero.
+const NO_ID: i64 = -1;
 
 /// What a connection is made from.
-#[derive(Debug)]
 pub struct ConnectionOptions<'a> {
     /// The server as declared.
     pub declaration: &'a ServerDeclaration,
     /// The working directory of a stdio server.
     pub workdir: &'a Path,
+    /// Authorises the requests of an HTTP server.
+    pub authorizer: Option<Arc<Authorizer>>,
     /// Gives up connecting.
     pub cancel: CancellationToken,
 }
@@ -66,6 +70,7 @@ pub struct Connection {
     timeout: Duration,
     wire: Arc<Wire>,
     process: Option<Arc<StdioLink>>,
+    authorizer: Option<Arc<Authorizer>>,
     peer: Peer<RoleClient>,
     has_tools: bool,
     changed: AtomicBool,
@@ -90,6 +95,17 @@ impl Drop for Abandon {
     }
 }
 
+/// Frees the provider of a connection that did not come to be.
+struct Unused(Option<Arc<Authorizer>>);
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        if let Some(authorizer) = self.0.take() {
+            authorizer.abandon();
+        }
+    }
+}
+
 impl Connection {
     /// Connects and discovers, within the declared time.
     ///
@@ -97,13 +113,15 @@ impl Connection {
     /// Says why there is no connection; nothing is left running then.
     pub async fn open(options: ConnectionOptions<'_>) -> Result<Self, ConnectError> {
         let declaration = options.declaration;
-        let after = declaration.timeout;
+        let authorizer = options.authorizer;
+        let mut unused = Unused(authorizer.clone());
+        let after = authorizer.as_ref().map_or(declaration.timeout, |authorizer| authorizer.time_left());
         let mut started = Abandon(None);
         let opened = tokio::select! {
             biased;
             () = options.cancel.cancelled() => Err(ConnectError::Cancelled),
-            opened = tokio::time::timeout(after, Self::start(declaration, options.workdir, &mut started)) => {
-                opened.unwrap_or(Err(ConnectError::Timeout { after }))
+            opened = tokio::time::timeout(after, Self::start(declaration, options.workdir, authorizer.clone(), &mut started)) => {
+                opened.unwrap_or_else(|_| Err(timed_out(authorizer.as_deref(), after)))
             }
         };
         let process = started.0.take();
@@ -112,12 +130,17 @@ impl Connection {
         {
             process.abandon().await;
         }
+        match (&opened, &authorizer) {
+            (Err(_), Some(authorizer)) => authorizer.close().await,
+            _ => unused.0 = None,
+        }
         opened
     }
 
     async fn start(
         declaration: &ServerDeclaration,
         workdir: &Path,
+        authorizer: Option<Arc<Authorizer>>,
         started: &mut Abandon,
     ) -> Result<Self, ConnectError> {
         let (wire, process, served) = match &declaration.transport {
@@ -129,7 +152,9 @@ impl Connection {
             }
             TransportConfig::Http { url, headers } => {
                 let headers = headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
-                let (wire, transport) = http::open(url, headers).await?;
+                let timeout = declaration.timeout;
+                let authorization = authorizer.clone().map(|authorizer| Authorization { authorizer, timeout });
+                let (wire, transport) = http::open(url, headers, authorization).await?;
                 (wire, None, serve(transport).await)
             }
         };
@@ -142,6 +167,7 @@ impl Connection {
             timeout: declaration.timeout,
             wire,
             process,
+            authorizer,
             peer,
             has_tools,
             changed: AtomicBool::new(false),
@@ -155,9 +181,14 @@ impl Connection {
     /// # Errors
     /// One bad tool, a passed limit or a repeated cursor fails the whole listing.
     pub async fn list_tools(&self) -> Result<Listing, ConnectError> {
-        let after = self.timeout;
+        let after = self.time();
         let listing = listing::read_all(self, self.has_tools, self.process.is_none());
-        tokio::time::timeout(after, listing).await.unwrap_or(Err(ConnectError::Timeout { after }))
+        let listing = tokio::time::timeout(after, listing).await;
+        let listing = listing.unwrap_or_else(|_| Err(timed_out(self.connecting(), after)))?;
+        if let Some(authorizer) = &self.authorizer {
+            authorizer.settle();
+        }
+        Ok(listing)
     }
 
     /// Calls a tool and returns the result object as it arrived.
@@ -191,7 +222,7 @@ impl Connection {
         cancel: Option<&CancellationToken>,
     ) -> Result<Box<RawValue>, CallError> {
         let lost = || CallError::from(self.wire.ended().unwrap_or(ConnectError::Unreachable));
-        let after = self.timeout;
+        let after = self.time();
         let cancelled = async {
             match cancel {
                 Some(cancel) => cancel.cancelled().await,
@@ -204,11 +235,16 @@ impl Connection {
         if self.wire.ended().is_some() {
             return Err(lost());
         }
+        let own_id = AtomicI64::new(NO_ID);
         let (context, answer) = Context::new(progress, headers);
         message.extensions_mut().insert(context);
         let exchange = async {
             let sent = self.peer.send_request_with_option(message, PeerRequestOptions::no_options()).await;
-            let mut guard = CancelOnDrop { open: Some((self.peer.clone(), sent.map_err(|_| lost())?.id)) };
+            let id = sent.map_err(|_| lost())?.id;
+            if let RequestId::Number(number) = &id {
+                own_id.store(*number, Ordering::Relaxed);
+            }
+            let mut guard = CancelOnDrop { open: Some((self.peer.clone(), id)) };
             let answer = answer.await;
             guard.open = None;
             answer.unwrap_or_else(|_| Err(lost()))
@@ -217,8 +253,23 @@ impl Connection {
             biased;
             answer = exchange => answer,
             () = cancelled => Err(CallError::Cancelled),
-            () = tokio::time::sleep(after) => Err(CallError::Timeout { after }),
+            () = self.run_out(after, &own_id) => Err(CallError::Timeout { after }),
         }
+    }
+
+    /// What a request may take: the declared time, and while connecting with OAuth what is left of the whole.
+    fn time(&self) -> Duration {
+        self.connecting().map_or(self.timeout, Authorizer::time_left)
+    }
+
+    fn connecting(&self) -> Option<&Authorizer> {
+        self.authorizer.as_deref().filter(|authorizer| authorizer.is_connecting())
+    }
+
+    /// Resolves when the request's time is over; it stands still while a person is asked for more scope.
+    async fn run_out(&self, after: Duration, id: &AtomicI64) {
+        let Some(authorizer) = &self.authorizer else { return tokio::time::sleep(after).await };
+        authorizer.pauses.run_out(after, || Some(id.load(Ordering::Relaxed)).filter(|id| *id != NO_ID)).await;
     }
 
     /// Why the connection serves no new call; `None` while it does.
@@ -237,6 +288,9 @@ impl Connection {
     pub async fn close(&self) {
         self.wire.end(ConnectError::Closed);
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(authorizer) = &self.authorizer {
+            authorizer.close().await;
+        }
         if let Some(process) = &self.process {
             process.close().await;
         }
@@ -245,6 +299,9 @@ impl Connection {
     /// Kills the server's process group; needs no runtime.
     pub fn kill_now(&self) {
         self.wire.end(ConnectError::Closed);
+        if let Some(authorizer) = &self.authorizer {
+            authorizer.abandon();
+        }
         if let Some(process) = &self.process {
             process.kill();
         }
@@ -272,6 +329,10 @@ impl Drop for CancelOnDrop {
             let _ = peer.send_notification(CancelledNotification::new(param).into()).await;
         });
     }
+}
+
+fn timed_out(authorizer: Option<&Authorizer>, after: Duration) -> ConnectError {
+    authorizer.map_or(ConnectError::Timeout { after }, |authorizer| authorizer.timed_out().into())
 }
 
 async fn serve<T>(transport: T) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError>

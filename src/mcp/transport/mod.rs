@@ -19,6 +19,9 @@ mod mirror;
 // A child process.
 pub(crate) mod stdio;
 
+// A request with a token.
+mod authorized;
+
 // One POST a message.
 pub(crate) mod http;
 
@@ -36,6 +39,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+pub(crate) use authorized::Authorization;
 pub use fault::{CallError, ConnectError};
 pub use mirror::HeaderParam;
 pub(crate) use mirror::{header_params, mirrored, safe_header_value};
