@@ -1,5 +1,10 @@
 // Using and refreshing tokens: what is sent, saved, kept and removed when the authorization server misbehaves.
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { FileProvider } from '../../examples/oauth/file-provider.mjs'
 import { browse, MemoryProvider, startOAuth } from '../servers/oauth-host.mjs'
 import { callsTurn, collect, resultsOf, textTurn, until } from '../servers/start.mjs'
 import { connectTo, failure, useBench } from './oauth-bench.mjs'
@@ -52,6 +57,38 @@ test('two agents on one store: the loser of a race uses what the winner saved an
   expect(results.filter((result) => result.isError)).toEqual([])
   expect(store.tokens.access_token).toBe(server.issued().at(-1).access)
   expect([...one.provider.calls('invalidateCredentials'), ...two.provider.calls('invalidateCredentials')]).toEqual([])
+})
+
+test('two processes on one store: both go on with the newer token, and neither removes it', async () => {
+  const server = await startOAuth(bench.current)
+  const { directory } = bench.current
+  const file = join(directory, 'store.json')
+  const provider = new FileProvider({ file, redirectUrl: 'http://127.0.0.1:8765/callback' })
+  const { agent, register } = connectTo(bench, server, { provider })
+  await register()
+  await agent.close()
+  const path = fileURLToPath(new URL('children/oauth-agent.mjs', import.meta.url))
+  const options = JSON.stringify({ url: server.url, origin: server.origins.a, file, directory })
+  const children = [1, 2].map(() => {
+    const child = spawn(process.execPath, [path, options], { stdio: ['pipe', 'pipe', 'inherit'] })
+    const lines = []
+    createInterface({ input: child.stdout }).on('line', (line) => lines.push(line))
+    return { child, lines }
+  })
+  try {
+    await until(() => children.every(({ lines }) => lines[0] === 'READY'))
+    await server.control({ revoke: true, set: { tokenFault: { kind: 'hold', times: 2 } } })
+    for (const { child } of children) child.stdin.write('go\n')
+    await until(() => server.tokenRequests().length === 3)
+    await server.control({ release: true })
+    await until(() => children.every(({ lines }) => lines.length === 2))
+  } finally {
+    for (const { child } of children) child.kill()
+  }
+
+  expect(children.map(({ lines }) => JSON.parse(lines[1]).isError ?? false)).toEqual([false, false])
+  expect(server.tokenRequests()).toHaveLength(3)
+  expect(provider.tokens().access_token).toBe(server.issued().at(-1).access)
 })
 
 test('a newer token in the store is used without a refresh', async () => {

@@ -70,11 +70,12 @@ pub(super) struct Provider {
     step: Mutex<&'static str>,
 }
 
+const SERVER: &str = "the server or its authorization server";
 const REQUIRED: &[&str] = &["clientInformation", "tokens", "saveTokens", "saveCodeVerifier", "codeVerifier"];
 
 impl Provider {
     pub(super) fn new(host: Arc<dyn OAuthProvider>, server: String) -> Self {
-        Self { host, server, ended: AtomicBool::new(false), step: Mutex::new("the server") }
+        Self { host, server, ended: AtomicBool::new(false), step: Mutex::new(SERVER) }
     }
 
     /// Nothing is asked of the host any more.
@@ -87,22 +88,25 @@ impl Provider {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, step: &'static str) -> Step<'_> {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
-        Step(self)
+    /// Waits for the host; what was waited for stays known when the time runs out meanwhile.
+    async fn wait_for<T>(&self, step: &'static str, work: impl Future<Output = T>) -> T {
+        let enter = |step| *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+        enter(step);
+        let done = work.await;
+        enter(SERVER);
+        done
     }
 
     async fn ask(&self, member: &'static str, mut arguments: Value) -> Result<Secret, OAuthError> {
         if self.ended.load(Ordering::SeqCst) {
             return Err(OAuthError::Cancelled);
         }
-        let _step = self.enter(member);
         tracing::trace!(member, "asking the provider");
         let text = Secret::new(arguments.to_string());
         wipe(&mut arguments);
         let failed =
             |error: HostError| OAuthError::Provider { method: member, what: "failed", cause_id: error.cause_id };
-        let answer = self.host.call(&self.server, member, text).await.map_err(failed)?;
+        let answer = self.wait_for(member, self.host.call(&self.server, member, text)).await.map_err(failed)?;
         if self.ended.load(Ordering::SeqCst) { Err(OAuthError::Cancelled) } else { Ok(answer) }
     }
 
@@ -252,20 +256,10 @@ impl Provider {
         if self.ended.load(Ordering::SeqCst) {
             return Err(OAuthError::Cancelled);
         }
-        let _step = self.enter("authorize");
         tracing::debug!("a person is asked to sign in");
         let failed = |error: HostError| OAuthError::Callback { cause_id: error.cause_id };
-        let answer = self.host.authorize(&self.server, url).await.map_err(failed)?;
+        let answer = self.wait_for("authorize", self.host.authorize(&self.server, url)).await.map_err(failed)?;
         serde_json::from_str(answer.expose()).map_err(|_| OAuthError::Callback { cause_id: None })
-    }
-}
-
-/// What is waited for now; the server again when it is over.
-struct Step<'a>(&'a Provider);
-
-impl Drop for Step<'_> {
-    fn drop(&mut self) {
-        *self.0.step.lock().unwrap_or_else(PoisonError::into_inner) = "the authorization server";
     }
 }
 
