@@ -459,6 +459,112 @@ export interface HookOptions {
   timeoutMs?: number
 }
 
+// ── OAuth ────────────────────────────────────────────────────────────────────
+
+/** Signing in to one HTTP server. It applies to the server of that name, wherever that is declared. */
+export interface McpOAuthConfig {
+  /** Must be the server's URL; credentials go nowhere else. */
+  serverUrl: string
+  /** Where metadata, registration, sign-in and tokens may come from; the server's own origin is added. */
+  allowedOrigins: readonly string[]
+  /** Your storage. One object serves one connection at a time. */
+  provider: McpOAuthProvider
+  /**
+   * Opens the page and resolves to the complete callback URL. Without it nobody can sign in. The signal fires when
+   * the sign-in is given up; close windows and listeners then.
+   */
+  authorize?: (url: URL, ctx: { signal: AbortSignal }) => Promise<string | URL>
+  /** For connecting and signing in together; 180000 unless set, at most 600000. */
+  timeoutMs?: number
+  /** What a call does that needs more scope: fail, or ask for it inside the call. `'fail'` unless set. */
+  stepUp?: 'fail' | 'authorize'
+}
+
+/** What a client says of itself when it registers (RFC 7591). */
+export interface McpOAuthClientMetadata {
+  redirect_uris: string[]
+  scope?: string
+  client_name?: string
+  grant_types?: string[]
+  token_endpoint_auth_method?: string
+  application_type?: string
+}
+
+/** A registered client; members that are not listed here are kept as they are. */
+export interface McpOAuthClientInformation {
+  client_id: string
+  client_secret?: string
+  client_id_issued_at?: number
+  client_secret_expires_at?: number
+  /** The only authorization server these credentials are sent to. */
+  issuer?: string
+}
+
+/** Stored tokens; members that are not listed here are kept as they are. */
+export interface McpOAuthTokens {
+  access_token: string
+  token_type: string
+  expires_in?: number
+  /** When the access token ends, in seconds since 1970; set on every answer that tells `expires_in`. */
+  expires_at?: number
+  refresh_token?: string
+  scope?: string
+  id_token?: string
+  /** Who issued them. */
+  issuer?: string
+}
+
+/** What a pending sign-in has to remember. */
+export interface McpOAuthDiscoveryState {
+  authorizationServerUrl: string
+  resourceMetadataUrl?: string
+  resourceMetadata?: unknown
+  authorizationServerMetadata?: unknown
+}
+
+/**
+ * A host's storage: the `OAuthClientProvider` of `@modelcontextprotocol/client` without `state`,
+ * `redirectToAuthorization` (never called) and `dpop` (refused). Members are called on your own object and may be
+ * async.
+ */
+export interface McpOAuthProvider {
+  /** The registered callback; absent when no person signs in. */
+  readonly redirectUrl?: string | URL | undefined
+  readonly clientMetadata: McpOAuthClientMetadata
+  /** Where the client's own metadata document is (https, with a path). */
+  readonly clientMetadataUrl?: string | undefined
+  clientInformation(ctx?: {
+    issuer: string
+  }): McpOAuthClientInformation | undefined | Promise<McpOAuthClientInformation | undefined>
+  /** Without it no client is registered. */
+  saveClientInformation?(info: McpOAuthClientInformation, ctx?: { issuer: string }): void | Promise<void>
+  /** Without `ctx`: the tokens of this server at the moment. */
+  tokens(ctx?: { issuer: string }): McpOAuthTokens | undefined | Promise<McpOAuthTokens | undefined>
+  saveTokens(tokens: McpOAuthTokens, ctx?: { issuer: string }): void | Promise<void>
+  saveCodeVerifier(verifier: string): void | Promise<void>
+  codeVerifier(): string | Promise<string>
+  /** Needed when a person signs in, as is `discoveryState`. */
+  saveDiscoveryState?(state: McpOAuthDiscoveryState): void | Promise<void>
+  discoveryState?(): McpOAuthDiscoveryState | undefined | Promise<McpOAuthDiscoveryState | undefined>
+  /** Without it nothing is ever removed. */
+  invalidateCredentials?(scope: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): void | Promise<void>
+  /** The parameters of a grant that needs no person. */
+  prepareTokenRequest?(scope?: string): URLSearchParams | undefined | Promise<URLSearchParams | undefined>
+  /** Proves who the client is, in place of its secret, by changing `headers` and `params`. */
+  addClientAuthentication?(
+    headers: Headers,
+    params: URLSearchParams,
+    url: string | URL,
+    metadata?: unknown,
+  ): void | Promise<void>
+  /** Gives the resource indicator; `undefined` leaves it out. */
+  validateResourceURL?(serverUrl: string | URL, resource?: string): Promise<URL | undefined>
+  saveResourceUrl?(resourceUrl: string): void | Promise<void>
+  resourceUrl?(): string | undefined | Promise<string | undefined>
+  saveAuthorizationServerUrl?(authorizationServerUrl: string): void | Promise<void>
+  authorizationServerUrl?(): string | undefined | Promise<string | undefined>
+}
+
 // ── The agent ────────────────────────────────────────────────────────────────
 
 export interface LiteAgentConfig {
@@ -471,6 +577,8 @@ export interface LiteAgentConfig {
   modelName?: string
   /** Added to those in `<home>/mcps.json` and `<workdir>/.lite-agent/mcps.json`. */
   mcpServers?: Record<string, McpServerConfig>
+  /** Who signs in where, by server name; see `docs/guides/oauth.md`. Never in a file. */
+  mcpOAuth?: Record<string, McpOAuthConfig>
   /** `true` ignores the `mcps.json` of the home and of the project. */
   strictMcpConfig?: boolean
   /** When set, a server with any other transport is refused, whatever declares it. */

@@ -5,6 +5,7 @@
 
 const { ConfigError } = require('./errors.js')
 const { encodeJson, isRecord, kindOf, requireJson, requireKnownKeys } = require('./json.js')
+const { readOAuth } = require('./oauth.js')
 const { requirePolicy, stringList, toSpec } = require('./permissions.js')
 const { declare } = require('./tools.js')
 
@@ -14,6 +15,7 @@ const SUPPORTED = [
   'model',
   'modelName',
   'mcpServers',
+  'mcpOAuth',
   'strictMcpConfig',
   'mcpTransports',
   'permission',
@@ -32,7 +34,6 @@ const SUPPORTED = [
 ]
 
 const NOT_YET = [
-  'mcpOAuth',
   'mcpProtocols',
   'permissionAudit',
   'redact',
@@ -101,6 +102,7 @@ function readConfig(config) {
   if (flag(given.requireSandbox, 'requireSandbox') && !sandbox) {
     throw new ConfigError('"requireSandbox" is true and there is no "sandbox"')
   }
+  const oauth = readOAuth(given.mcpOAuth)
   /** @type {RegisteredPolicy[]} */
   const policies = []
   if (given.permission !== undefined) requirePolicy(given.permission, '"permission"')
@@ -110,6 +112,7 @@ function readConfig(config) {
     modelId: model.id,
     modelName: text(given.modelName, 'modelName'),
     mcpServers: servers(given.mcpServers),
+    mcpOAuth: oauth.native,
     strictMcpConfig: flag(given.strictMcpConfig, 'strictMcpConfig'),
     mcpTransports: transports(given.mcpTransports),
     tools: tools.map(declare),
@@ -124,7 +127,10 @@ function readConfig(config) {
     disallowedTools: names(given.disallowedTools, 'disallowedTools'),
     sessions: flag(given.sessions, 'sessions'),
   }
-  return { native: encodeJson(native), parts: { model, tools: [...tools], approval, sandbox, policies } }
+  return {
+    native: encodeJson(native),
+    parts: { model, tools: [...tools], approval, sandbox, policies, oauth: oauth.parts },
+  }
 }
 
 /** @param {unknown} model */

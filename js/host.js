@@ -3,12 +3,14 @@
 /** @import { AgentEventRecord, ApprovalHandler, Message, ModelProvider, ModelRequest, Tool } from '../index.js' */
 /** @import { Sandbox, ToolCall, ToolSpec } from '../index.js' */
 /** @import { HistorySlice, NativeAgent } from './border.d.ts' */
+/** @import { OAuthPart } from './oauth.js' */
 /** @import { RegisteredPolicy } from './permissions.js' */
 /** @import { ErrorName } from './errors.js' */
 
 const { AbortError, AgentError, KeptErrors, ToolError, messageOf, toData } = require('./errors.js')
 const { Hooks } = require('./hooks.js')
 const { encodeJson, isRecord, isThenable, kindOf } = require('./json.js')
+const { authorizeWith, callProvider } = require('./oauth.js')
 const { pump } = require('./model.js')
 const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
 
@@ -19,6 +21,7 @@ const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
  * @property {ApprovalHandler} [approval]
  * @property {Sandbox} [sandbox]
  * @property {RegisteredPolicy[]} policies
+ * @property {Map<string, OAuthPart>} oauth
  */
 
 const NOTHING = '{"ok":null}'
@@ -76,6 +79,10 @@ class Host {
     if (op === 'events') return this.#deliver(json)
     const args = JSON.parse(json)
     switch (op) {
+      case 'oauth.call':
+        return `{"ok":${await callProvider(this.#oauth(args.server), args.member, args.args)}}`
+      case 'oauth.authorize':
+        return `{"ok":${await authorizeWith(this.#oauth(args.server), args.url, this.#signal(call))}}`
       case 'abort':
         this.#abort(args.call)
         return undefined
@@ -129,6 +136,13 @@ class Host {
   #policy(id) {
     const found = this.#parts.policies[id]
     if (!found) throw new AgentError(`the shim knows no policy ${id}`)
+    return found
+  }
+
+  /** @param {string} server */
+  #oauth(server) {
+    const found = this.#parts.oauth.get(server)
+    if (!found) throw new AgentError(`the shim knows no OAuth of ${server}`)
     return found
   }
 
@@ -293,6 +307,7 @@ const ok = (value) => encodeJson({ ok: value ?? null })
  */
 function fallback(op) {
   if (op === 'model.stream') return 'ProviderError'
+  if (op.startsWith('oauth.')) return 'McpError'
   return op.startsWith('tool.') ? 'ToolError' : 'AgentError'
 }
 

@@ -1,5 +1,11 @@
 // The public types, used as a host uses them; the type checker is the test.
 
+import {
+  ClientCredentialsProvider,
+  type OAuthClientProvider,
+  PrivateKeyJwtProvider,
+  StaticPrivateKeyJwtProvider,
+} from '@modelcontextprotocol/client'
 import * as z from 'zod'
 import {
   AbortError,
@@ -20,6 +26,8 @@ import {
   type LiteAgentResult,
   MCP_PROTOCOL_VERSION,
   McpError,
+  type McpOAuthConfig,
+  type McpOAuthProvider,
   type McpServerStatus,
   type ModelProvider,
   policy,
@@ -186,3 +194,26 @@ void fake.id
 isTrue<Equal<ReturnType<typeof defaultRedactor>, unknown>>()
 void new AbortError('x', { cause: 1 })
 void new ConfigError('x', { code: 'CONFIG_INVALID' })
+
+// The official client's providers are providers here, and so is whatever implements its interface.
+const officialProviders: McpOAuthProvider[] = [
+  new ClientCredentialsProvider({ clientId: 'i', clientSecret: 's', expectedIssuer: 'https://login.example.com' }),
+  new PrivateKeyJwtProvider({ clientId: 'i', privateKey: 'k', algorithm: 'RS256' }),
+  new StaticPrivateKeyJwtProvider({ clientId: 'i', jwtBearerAssertion: 'j' }),
+]
+declare const official: OAuthClientProvider
+const oauth: McpOAuthConfig = {
+  serverUrl: 'https://docs.example.com/mcp',
+  allowedOrigins: ['https://login.example.com'] as const,
+  provider: official,
+  authorize: async (url, { signal }) => {
+    signal.throwIfAborted()
+    return url
+  },
+  timeoutMs: 1000,
+  stepUp: 'authorize',
+}
+void [officialProviders, oauth]
+// @ts-expect-error a provider stores tokens
+const incomplete: McpOAuthProvider = { clientMetadata: { redirect_uris: [] } }
+void incomplete

@@ -45,6 +45,7 @@ impl NativeAgent {
         ts_args_type = "host: (call: number, op: string, json: string) => Promise<string>"
     )]
     pub fn new(env: Env, host: Function<'_, HostArgs, Promise<String>>) -> napi::Result<Self> {
+        crate::log::start();
         let function = host.build_threadsafe_function::<HostArgs>().weak::<true>().build()?;
         let agent: Arc<OnceLock<Arc<Agent>>> = Arc::default();
         // A thread that goes away takes its runs and its child processes with it.
@@ -68,6 +69,7 @@ impl NativeAgent {
                 approval: config.has_approval.then(|| Arc::new(parts.clone()) as _),
                 sandbox: config.has_sandbox.then(|| Arc::new(parts.clone()) as _),
                 hooks: Arc::new(parts.clone()),
+                oauth: Some(Arc::new(parts.clone())),
                 listener: Arc::new(parts),
             };
             let agent = self.agent.get_or_init(|| Agent::new(config, host));

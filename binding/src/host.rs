@@ -9,6 +9,8 @@ use futures_util::future::BoxFuture;
 use lite_agent::agent::model::{ModelClient, ModelRequest};
 use lite_agent::base::emitter::EventListener;
 use lite_agent::base::fault::HostError;
+use lite_agent::base::secret::Secret;
+use lite_agent::mcp::oauth::OAuthProvider;
 use lite_agent::mcp::sandbox::SandboxHost;
 use lite_agent::pipeline::call::ToolCall;
 use lite_agent::pipeline::hooks::HookHost;
@@ -220,6 +222,32 @@ impl HookHost for HostParts {
 struct HookCall<'a> {
     handler: u32,
     event: &'a RawValue,
+}
+
+impl HostParts {
+    /// Asks for a value that nobody may see, and takes it as the text it arrives as.
+    async fn ask_secret(&self, op: &str, payload: Secret) -> Result<Secret, HostError> {
+        let value: Box<RawValue> = self.0.ask_as(self.0.number(), op, payload.expose().to_owned()).await?;
+        Ok(Secret::from(String::from(Box::<str>::from(value))))
+    }
+}
+
+impl OAuthProvider for HostParts {
+    fn call<'a>(
+        &'a self,
+        server: &'a str,
+        member: &'static str,
+        arguments: Secret,
+    ) -> BoxFuture<'a, Result<Secret, HostError>> {
+        let server = json!(server);
+        let payload = format!("{{\"server\":{server},\"member\":\"{member}\",\"args\":{}}}", arguments.expose());
+        Box::pin(self.ask_secret("oauth.call", payload.into()))
+    }
+
+    fn authorize<'a>(&'a self, server: &'a str, url: Secret) -> BoxFuture<'a, Result<Secret, HostError>> {
+        let payload = json!({ "server": server, "url": url.expose() }).to_string();
+        Box::pin(self.ask_secret("oauth.authorize", payload.into()))
+    }
 }
 
 impl EventListener for HostParts {

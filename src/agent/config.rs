@@ -10,6 +10,7 @@ use crate::base::code::ErrorCode;
 use crate::base::env;
 use crate::base::fault::Fault;
 use crate::mcp::config::{AllowedTransports, Files, ServerDeclaration, Sources};
+use crate::mcp::oauth::OAuthServers;
 use crate::pipeline::permission::{CONNECT, PermissionMode};
 use crate::pipeline::policy::{CompiledPolicy, PolicySpec};
 use crate::pipeline::tools::{ToolSpec, Visibility};
@@ -29,6 +30,8 @@ pub struct AgentConfig {
     model_id: String,
     model_name: Option<String>,
     mcp_servers: Option<serde_json::Value>,
+    #[serde(rename = "mcpOAuth")]
+    mcp_oauth: Option<serde_json::Value>,
     #[serde(default)]
     strict_mcp_config: bool,
     #[serde(default)]
@@ -69,6 +72,8 @@ pub struct ResolvedConfig {
     pub model: Arc<str>,
     /// Declared servers.
     pub servers: Vec<ServerDeclaration>,
+    /// Which servers sign in.
+    pub oauth: OAuthServers,
     /// The transports that servers may use, whatever their source.
     pub transports: AllowedTransports,
     /// The host's tools.
@@ -134,6 +139,7 @@ impl AgentConfig {
             is_saved: config.sessions.unwrap_or(true),
             model: config.model_name.unwrap_or(config.model_id).into(),
             servers,
+            oauth: OAuthServers::parse(config.mcp_oauth.as_ref())?,
             transports: config.mcp_transports,
             tools: check_tools(config.tools)?,
             policy: policy.map_err(|error| invalid(format!("`permission`: {error}")))?,

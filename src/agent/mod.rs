@@ -30,6 +30,7 @@ use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
 use crate::mcp::config::{ServerDeclaration, Source, TransportConfig, parse_server};
+use crate::mcp::oauth::OAuthProvider;
 use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, RegistryOptions, ServerStatus, busy};
 use crate::mcp::sandbox::{Sandbox, SandboxHost};
 use crate::pipeline::call::ToolCall;
@@ -52,6 +53,8 @@ pub struct AgentHost {
     pub sandbox: Option<Arc<dyn SandboxHost>>,
     /// Handlers of hooks.
     pub hooks: Arc<dyn HookHost>,
+    /// Where tokens are kept, and who lets people sign in; absent, `mcpOAuth` is without effect.
+    pub oauth: Option<Arc<dyn OAuthProvider>>,
     /// Subscribers.
     pub listener: Arc<dyn EventListener>,
 }
@@ -93,6 +96,7 @@ impl Agent {
             servers: std::mem::take(&mut config.servers),
             workdir: config.workdir.clone(),
             sandbox: sandbox.clone(),
+            oauth: std::mem::take(&mut config.oauth).with_host(host.oauth.clone()),
             closing: closing.child_token(),
         });
         Arc::new(Self {

@@ -74,6 +74,20 @@ codes! {
     McpLimit = "MCP_LIMIT" in "McpError";
     /// The catalog is unavailable until the server is registered again.
     McpStale = "MCP_STALE" in "McpError";
+    /// OAuth is configured for something else than this server.
+    OauthBound = "OAUTH_BOUND" in "McpError";
+    /// The OAuth provider serves another connection.
+    OauthOwned = "OAUTH_OWNED" in "McpError";
+    /// An OAuth address is not allowed.
+    OauthTarget = "OAUTH_TARGET" in "McpError";
+    /// The callback of a sign-in is not valid.
+    OauthCallback = "OAUTH_CALLBACK" in "McpError";
+    /// A person has to sign in.
+    OauthLoginRequired = "OAUTH_LOGIN_REQUIRED" in "McpError";
+    /// Something else of OAuth failed.
+    OauthFailed = "OAUTH_FAILED" in "McpError";
+    /// The granted scope does not suffice.
+    OauthScope = "OAUTH_SCOPE" in "McpError";
     /// The model failed.
     Provider = "PROVIDER" in "ProviderError";
     /// A tool failed.

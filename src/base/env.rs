@@ -39,6 +39,12 @@ pub fn passes_server_stderr() -> bool {
     read("LITE_AGENT_MCP_STDERR").is_some_and(|value| value == "inherit")
 }
 
+/// What to write for debugging.
+#[must_use]
+pub fn log_filter() -> Option<String> {
+    read("RUST_LOG")?.into_string().ok().filter(|filter| !filter.is_empty())
+}
+
 /// A file with further certificate authorities to trust.
 #[must_use]
 pub fn extra_ca_certs() -> Option<PathBuf> {

@@ -34,6 +34,12 @@ pub const LISTEN_STABLE: Duration = Duration::from_secs(10);
 /// How often in a row a subscription, or reading the catalog again, may fail before the server counts as out
 /// of reach.
 pub const LISTEN_FAILURES: usize = 5;
+/// Largest answer of an authorization server, in bytes.
+pub const OAUTH_BYTES: usize = 1024 * 1024;
+/// Longest callback URL of a sign-in, in bytes.
+pub const OAUTH_CALLBACK_BYTES: usize = 64 * 1024;
+/// How often a call may ask for more scope, per resource and operation.
+pub const OAUTH_STEP_UPS: usize = 3;
 /// How long a process may take to end after its input closes, and again after it is asked to stop.
 pub const CLOSE_GRACE: Duration = Duration::from_millis(1500);
 /// Most servers of one agent.

@@ -1,11 +1,13 @@
-//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes, private files.
+//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes, private files, HTTP clients.
 
+pub mod clock;
 pub mod code;
 pub mod digest;
 pub mod emitter;
 pub mod env;
 pub mod fault;
 pub mod files;
+pub mod http;
 pub mod limits;
 pub mod process;
 pub mod secret;

@@ -12,6 +12,9 @@ pub mod catalog;
 // What their commands run inside.
 pub mod sandbox;
 
+// Who is asked for a token, and what is done with it.
+pub mod oauth;
+
 // One live server.
 pub mod connection;
 

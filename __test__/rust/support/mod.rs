@@ -128,6 +128,7 @@ pub(crate) fn agent(host: StubHost) -> Arc<Agent> {
         approval: None,
         sandbox: None,
         hooks: Arc::new(host),
+        oauth: None,
         listener: Arc::new(host),
     };
     Agent::new(AgentConfig::resolve(&config.to_string()).unwrap(), parts)

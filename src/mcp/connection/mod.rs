@@ -16,6 +16,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
@@ -32,9 +33,10 @@ pub use super::transport::{CallError, ConnectError, HeaderParam, Progress, Progr
 pub use listing::{ListedTool, Listing};
 
 use super::config::{ServerDeclaration, TransportConfig};
+use super::oauth::Authorizer;
 use super::sandbox::Sandbox;
 use super::transport::stdio::{Program, StdioLink};
-use super::transport::{Extras, http, mirrored, stdio};
+use super::transport::{Authorization, Extras, http, mirrored, stdio};
 use requests::{Requests, RequestsOptions};
 use watch::{Announces, Watch};
 
@@ -49,6 +51,8 @@ pub struct ConnectionOptions<'a> {
     pub workdir: &'a Path,
     /// What a stdio server runs inside.
     pub sandbox: Option<&'a Sandbox>,
+    /// Authorises the requests of an HTTP server.
+    pub authorizer: Option<Arc<Authorizer>>,
     /// Gives up connecting.
     pub cancel: CancellationToken,
 }
@@ -94,6 +98,17 @@ impl Drop for Abandon {
     }
 }
 
+/// Frees the provider of a connection that did not come to be.
+struct Unused(Option<Arc<Authorizer>>);
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        if let Some(authorizer) = self.0.take() {
+            authorizer.abandon();
+        }
+    }
+}
+
 impl Connection {
     /// Connects and discovers, within the declared time.
     ///
@@ -101,13 +116,15 @@ impl Connection {
     /// Says why there is no connection; nothing is left running then.
     pub async fn open(options: ConnectionOptions<'_>) -> Result<Self, ConnectError> {
         let declaration = options.declaration;
-        let after = declaration.timeout;
+        let authorizer = options.authorizer.clone();
+        let mut unused = Unused(authorizer.clone());
+        let after = authorizer.as_ref().map_or(declaration.timeout, |authorizer| authorizer.time_left());
         let mut started = Abandon(None);
         let opened = tokio::select! {
             biased;
             () = options.cancel.cancelled() => Err(ConnectError::Cancelled),
             opened = tokio::time::timeout(after, Self::start(&options, &mut started)) => {
-                opened.unwrap_or(Err(ConnectError::Timeout { after }))
+                opened.unwrap_or_else(|_| Err(timed_out(authorizer.as_deref(), after)))
             }
         };
         let process = started.0.take();
@@ -116,11 +133,15 @@ impl Connection {
         {
             process.abandon().await;
         }
+        match (&opened, &authorizer) {
+            (Err(_), Some(authorizer)) => authorizer.close().await,
+            _ => unused.0 = None,
+        }
         opened
     }
 
     async fn start(options: &ConnectionOptions<'_>, started: &mut Abandon) -> Result<Self, ConnectError> {
-        let &ConnectionOptions { declaration, workdir, sandbox, .. } = options;
+        let &ConnectionOptions { declaration, workdir, sandbox, ref authorizer, .. } = options;
         let (wire, process, served) = match &declaration.transport {
             TransportConfig::Stdio { command, args, env } => {
                 let env = env.iter().map(|(name, value)| (name.into(), value.expose().into()));
@@ -134,7 +155,9 @@ impl Connection {
             }
             TransportConfig::Http { url, headers } => {
                 let headers = headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
-                let (wire, transport) = http::open(url, headers).await?;
+                let timeout = declaration.timeout;
+                let authorization = authorizer.clone().map(|authorizer| Authorization { authorizer, timeout });
+                let (wire, transport) = http::open(url, headers, authorization).await?;
                 (wire, None, serve(transport).await)
             }
         };
@@ -147,6 +170,7 @@ impl Connection {
         let requests = Requests::new(RequestsOptions {
             timeout: declaration.timeout,
             wire,
+            authorizer: authorizer.clone(),
             peer,
             has_tools: tools.is_some(),
             mirrors_headers: process.is_none(),
@@ -166,10 +190,14 @@ impl Connection {
     /// # Errors
     /// One bad tool, a passed limit or a repeated cursor fails the whole listing.
     pub async fn list_tools(&self) -> Result<Listing, ConnectError> {
-        match &self.watch {
+        let listing = match &self.watch {
             Some(watch) => watch.list(&self.requests).await,
             None => self.requests.list().await,
+        };
+        if let (Ok(_), Some(authorizer)) = (&listing, self.requests.authorizer()) {
+            authorizer.settle();
         }
+        listing
     }
 
     /// Calls a tool and returns the result object as it arrived.
@@ -221,6 +249,9 @@ impl Connection {
     pub async fn close(&self) {
         self.end();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(authorizer) = self.requests.authorizer() {
+            authorizer.close().await;
+        }
         if let Some(process) = &self.process {
             process.close().await;
         }
@@ -229,6 +260,9 @@ impl Connection {
     /// Kills the server's process group; needs no runtime.
     pub fn kill_now(&self) {
         self.end();
+        if let Some(authorizer) = self.requests.authorizer() {
+            authorizer.abandon();
+        }
         if let Some(process) = &self.process {
             process.kill();
         }
@@ -248,6 +282,10 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.kill_now();
     }
+}
+
+fn timed_out(authorizer: Option<&Authorizer>, after: Duration) -> ConnectError {
+    authorizer.map_or(ConnectError::Timeout { after }, |authorizer| authorizer.timed_out().into())
 }
 
 async fn serve<T>(transport: T) -> Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError>

@@ -1,5 +1,6 @@
 //! Requests of one connection: each settles once, within its deadline, and says so when nobody waits any more.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::listing::{self, Listing};
-use super::{CallError, ConnectError};
+use super::{CallError, ConnectError, timed_out};
 use crate::base::task;
+use crate::mcp::oauth::Authorizer;
 use crate::mcp::transport::{Answer, Context, Extras, Heard, Wire};
 
 /// What requests are made with.
@@ -23,12 +25,17 @@ pub(super) struct RequestsOptions {
     /// How long one may take.
     pub(super) timeout: Duration,
     pub(super) wire: Arc<Wire>,
+    /// Authorises each request.
+    pub(super) authorizer: Option<Arc<Authorizer>>,
     pub(super) peer: Peer<RoleClient>,
     /// Whether the server says that it has tools.
     pub(super) has_tools: bool,
     /// Whether annotated arguments travel as headers.
     pub(super) mirrors_headers: bool,
 }
+
+/// The id of no request.
+const NO_ID: i64 = -1;
 
 /// The way to the server.
 pub(super) struct Requests {
@@ -54,8 +61,23 @@ impl Requests {
         &self.options.wire
     }
 
-    pub(super) fn timeout(&self) -> Duration {
-        self.options.timeout
+    pub(super) fn authorizer(&self) -> Option<&Authorizer> {
+        self.options.authorizer.as_deref()
+    }
+
+    /// What a request may take: the declared time, and while connecting with OAuth what is left of the whole.
+    pub(super) fn time(&self) -> Duration {
+        self.connecting().map_or(self.options.timeout, Authorizer::time_left)
+    }
+
+    fn connecting(&self) -> Option<&Authorizer> {
+        self.authorizer().filter(|authorizer| authorizer.is_connecting())
+    }
+
+    /// Resolves when the request's time is over; it stands still while a person is asked for more scope.
+    async fn run_out(&self, after: Duration, id: &AtomicI64) {
+        let Some(authorizer) = self.authorizer() else { return tokio::time::sleep(after).await };
+        authorizer.pauses.run_out(after, || Some(id.load(Ordering::Relaxed)).filter(|id| *id != NO_ID)).await;
     }
 
     /// Why no new call is served; `None` while they are.
@@ -74,9 +96,10 @@ impl Requests {
 
     /// Reads the whole catalog within the deadline.
     pub(super) async fn list(&self) -> Result<Listing, ConnectError> {
-        let after = self.options.timeout;
+        let after = self.time();
         let listing = listing::read_all(self, self.options.has_tools, self.options.mirrors_headers);
-        tokio::time::timeout(after, listing).await.unwrap_or(Err(ConnectError::Timeout { after }))
+        let listing = tokio::time::timeout(after, listing).await;
+        listing.unwrap_or_else(|_| Err(timed_out(self.connecting(), after)))
     }
 
     /// Sends one request and waits for its raw result.
@@ -86,7 +109,8 @@ impl Requests {
         extras: Extras,
         cancel: Option<&CancellationToken>,
     ) -> Result<Box<RawValue>, CallError> {
-        let after = self.options.timeout;
+        let after = self.time();
+        let own_id = AtomicI64::new(NO_ID);
         let cancelled = async {
             match cancel {
                 Some(cancel) => cancel.cancelled().await,
@@ -98,6 +122,9 @@ impl Requests {
         }
         let exchange = async {
             let (answer, mut open) = self.send(message, extras).await?;
+            if let Some((_, RequestId::Number(id))) = &open.0 {
+                own_id.store(*id, Ordering::Relaxed);
+            }
             let answer = answer.await;
             // A call that failed on our side alone is still open on the other.
             if !open.is_pending(&self.options.wire) {
@@ -109,7 +136,7 @@ impl Requests {
             biased;
             answer = exchange => answer,
             () = cancelled => Err(CallError::Cancelled),
-            () = tokio::time::sleep(after) => Err(CallError::Timeout { after }),
+            () = self.run_out(after, &own_id) => Err(CallError::Timeout { after }),
         }
     }
 

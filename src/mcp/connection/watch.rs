@@ -152,7 +152,7 @@ impl Shared {
             let heard = subscription.heard.wait_for(|heard| *heard != Heard::Nothing).await;
             heard.map(|heard| *heard)
         };
-        match timeout(requests.timeout(), heard).await {
+        match timeout(requests.time(), heard).await {
             Ok(Ok(Heard::Acknowledged { tools: false })) => return End::Refused,
             Ok(Ok(_)) => {}
             // It ended without an acknowledgement; its answer says why.

@@ -29,6 +29,7 @@ use self::preparation::{Preparation, Waiter};
 use super::catalog::{self, CatalogTool};
 use super::config::{ServerDeclaration, ServerName};
 use super::connection::{ConnectError, Connection, ConnectionOptions};
+use super::oauth::OAuthServers;
 use super::sandbox::Sandbox;
 use crate::base::code::ErrorCode;
 use crate::base::fault::Fault;
@@ -42,6 +43,8 @@ pub struct RegistryOptions {
     pub workdir: PathBuf,
     /// What stdio servers start in.
     pub sandbox: Option<Arc<Sandbox>>,
+    /// How HTTP servers are signed in to.
+    pub oauth: OAuthServers,
     /// Ends everything.
     pub closing: CancellationToken,
 }
@@ -51,6 +54,7 @@ pub struct Registry {
     inner: Mutex<Inner>,
     workdir: PathBuf,
     sandbox: Option<Arc<Sandbox>>,
+    oauth: OAuthServers,
     mutations: TaskTracker,
     closing: CancellationToken,
 }
@@ -71,11 +75,11 @@ impl Registry {
     /// A registry of declared servers; connects nothing.
     #[must_use]
     pub fn new(options: RegistryOptions) -> Arc<Self> {
-        let RegistryOptions { servers, workdir, sandbox, closing } = options;
+        let RegistryOptions { servers, workdir, sandbox, oauth, closing } = options;
         let configured = |declaration| Entry { declaration: Arc::new(declaration), state: State::Configured };
         let entries = servers.into_iter().map(configured).collect();
         let inner = Mutex::new(Inner { entries, ..Inner::default() });
-        Arc::new(Self { inner, workdir, sandbox, mutations: TaskTracker::new(), closing })
+        Arc::new(Self { inner, workdir, sandbox, oauth, mutations: TaskTracker::new(), closing })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -210,18 +214,21 @@ impl Registry {
         authority: &dyn ConnectAuthority,
         cancel: &CancellationToken,
     ) -> Result<ReadyServer, Fault> {
+        let authorizer = self.oauth.authorizer(declaration, cancel).map_err(|error| named(&declaration.name, error))?;
         for path in declaration.looks_interpolated() {
             authority.warn(ConnectWarning::Interpolation { server: declaration.name.clone(), path }).await;
         }
+        let time = authorizer.as_ref().map_or(declaration.timeout, |authorizer| authorizer.time_left());
+        let deadline = Instant::now() + time;
         let options = ConnectionOptions {
             declaration,
             workdir: &self.workdir,
             sandbox: self.sandbox.as_deref(),
+            authorizer,
             cancel: cancel.clone(),
         };
-        let deadline = Instant::now() + declaration.timeout;
         let connection = Connection::open(options).await.map_err(|error| named(&declaration.name, error))?;
-        let late = || named(&declaration.name, ConnectError::Timeout { after: declaration.timeout });
+        let late = || named(&declaration.name, ConnectError::Timeout { after: time });
         let discovery = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Fault::aborted()),
@@ -387,7 +394,7 @@ impl Registry {
 
 fn named(server: &ServerName, error: impl Into<super::connection::ConnectError>) -> Fault {
     let error = error.into();
-    Fault::new(error.code(), format!("server `{server}`: {error}"))
+    Fault::new(error.code(), format!("server `{server}`: {error}")).with_cause(error.cause_id())
 }
 
 fn denied(server: &ServerName, why: &str) -> Fault {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::base::code::ErrorCode;
+use crate::mcp::oauth::OAuthError;
 
 /// Why there is no connection, or not any more.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -110,6 +111,9 @@ pub enum ConnectError {
     /// The server expects other headers than its catalog asked for (-32020).
     #[error("the server's tools have changed since they were listed")]
     Changed,
+    /// The request could not be authorised.
+    #[error(transparent)]
+    OAuth(#[from] OAuthError),
     /// The caller gave up.
     #[error("connecting was cancelled")]
     Cancelled,
@@ -167,9 +171,19 @@ impl ConnectError {
             Self::Discovery { .. } | Self::Refused { .. } | Self::ListRefused { .. } => ErrorCode::McpDiscovery,
             Self::Schema { .. } => ErrorCode::McpSchema,
             Self::Limit { .. } => ErrorCode::McpLimit,
+            Self::OAuth(error) => error.code(),
             Self::Cancelled => ErrorCode::Aborted,
             Self::Changed => ErrorCode::McpStale,
             Self::Closed => ErrorCode::McpClosed,
+        }
+    }
+
+    /// The number under which the host keeps its own error, when that was the cause.
+    #[must_use]
+    pub const fn cause_id(&self) -> Option<u32> {
+        match self {
+            Self::OAuth(error) => error.cause_id(),
+            _ => None,
         }
     }
 }

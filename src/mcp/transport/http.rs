@@ -2,22 +2,24 @@
 //!
 //! Owns the client and the headers. Nothing is followed, resumed or sent twice.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Certificate, Client, Response, StatusCode, redirect};
+use reqwest::{Client, Response, StatusCode};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
-use url::{Host, Url};
+use url::Url;
 
+use super::authorized::{Authorization, Post};
 use super::sse::SseParser;
 use super::{Action, Arrival, CallError, ConnectError, LISTEN, Wire, safe_header_value};
-use crate::base::limits::{HTTP_CONNECT, HTTP_IDLE, HTTP_KEEPALIVE, MESSAGE_BYTES};
-use crate::base::{env, task};
+use crate::base::limits::{HTTP_CONNECT, MESSAGE_BYTES};
+use crate::base::{http, task};
 
 const REVISION: &str = "2026-07-28";
 /// How long and how far the rest of a settled stream is read, so that its connection can be used again.
@@ -29,6 +31,7 @@ pub(crate) struct HttpLink {
     client: Client,
     url: Url,
     declared: HeaderMap,
+    authorization: Option<Authorization>,
     wire: Arc<Wire>,
 }
 
@@ -49,6 +52,7 @@ pub(crate) struct HttpTransport {
 pub(crate) async fn open<'a>(
     url: &Url,
     declared: impl Iterator<Item = (&'a str, &'a str)>,
+    authorization: Option<Authorization>,
 ) -> Result<(Arc<Wire>, HttpTransport), ConnectError> {
     let mut headers = HeaderMap::new();
     for (name, value) in declared {
@@ -58,49 +62,11 @@ pub(crate) async fn open<'a>(
         value.set_sensitive(true);
         headers.append(name, value);
     }
-    let client = client(url).await?;
+    let client = http::client(url).await.map_err(|_| ConnectError::Tls)?;
     let (wire, inbound) = Wire::new();
-    let link = Arc::new(HttpLink { client, url: url.clone(), declared: headers, wire: Arc::clone(&wire) });
+    let link =
+        Arc::new(HttpLink { client, url: url.clone(), declared: headers, authorization, wire: Arc::clone(&wire) });
     Ok((wire, HttpTransport { link, inbound }))
-}
-
-async fn client(url: &Url) -> Result<Client, ConnectError> {
-    static TLS: Once = Once::new();
-    TLS.call_once(|| {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-    let mut builder = Client::builder()
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .connect_timeout(HTTP_CONNECT)
-        .pool_idle_timeout(HTTP_IDLE)
-        .tcp_keepalive(HTTP_KEEPALIVE)
-        .tcp_nodelay(true);
-    if is_loopback(url) {
-        builder = builder.no_proxy();
-    }
-    if url.scheme() == "https" {
-        if let Some(path) = env::extra_ca_certs()
-            && let Ok(pem) = task::blocking(move || std::fs::read(path)).await
-            && let Ok(certificates) = Certificate::from_pem_bundle(&pem)
-        {
-            builder = builder.tls_certs_merge(certificates);
-        }
-    } else {
-        // No roots to load for a plain connection, and none to trust.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build().map_err(|_| ConnectError::Tls)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 impl HttpLink {
@@ -129,14 +95,26 @@ impl HttpLink {
     }
 
     /// Sends one request and settles it, whatever comes back.
-    async fn exchange(self: Arc<Self>, id: i64, body: Vec<u8>, headers: HeaderMap, bound: Bound) {
-        let failure = match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
-            Ok(response) => self.answer(id, response, bound).await.err(),
-            Err(error) => Some(transport_fault(&error).into()),
+    async fn exchange(self: Arc<Self>, id: i64, operation: String, body: Vec<u8>, headers: HeaderMap, bound: Bound) {
+        let work = async {
+            let Some(authorization) = &self.authorization else {
+                return self.answer(id, self.send(headers, body.into()).await?, bound).await;
+            };
+            let send = |headers, body| Box::pin(self.send(headers, body)) as _;
+            let post = Post { id, operation, headers, body: body.into(), send: &send };
+            let response = authorization.send(post).await?;
+            let answer = self.answer(id, response, bound);
+            // A subscription outlives the connecting that it began in.
+            if bound == Bound::Event { answer.await } else { authorization.bounded(answer).await }
         };
-        if let Some(failure) = failure {
+        if let Err(failure) = work.await {
             self.wire.settle(id, Err(failure));
         }
+    }
+
+    async fn send(&self, headers: HeaderMap, body: Bytes) -> Result<Response, ConnectError> {
+        let request = self.client.post(self.url.clone()).headers(headers).body(body);
+        request.send().await.map_err(|error| transport_fault(&error))
     }
 
     async fn answer(&self, id: i64, response: Response, bound: Bound) -> Result<(), CallError> {
@@ -256,7 +234,9 @@ impl Transport<RoleClient> for HttpTransport {
                 match link.headers(method, name.as_deref(), &headers) {
                     Ok(headers) => {
                         let bound = if method == LISTEN { Bound::Event } else { Bound::Response };
-                        let work = task::spawn(Arc::clone(link).exchange(id, message.body, headers, bound));
+                        let operation = name.map_or_else(|| method.to_owned(), |name| format!("{method}:{name}"));
+                        let exchange = Arc::clone(link).exchange(id, operation, message.body, headers, bound);
+                        let work = task::spawn(exchange);
                         link.wire.stop_with(id, work.abort_handle());
                     }
                     Err(error) => link.wire.settle(id, Err(error.into())),

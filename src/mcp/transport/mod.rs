@@ -22,6 +22,9 @@ mod progress;
 // A child process.
 pub(crate) mod stdio;
 
+// A request with a token.
+mod authorized;
+
 // One POST a message.
 pub(crate) mod http;
 
@@ -33,6 +36,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::value::RawValue;
 use tokio::sync::{oneshot, watch};
 
+pub(crate) use authorized::Authorization;
 pub use fault::{CallError, ConnectError};
 pub use mirror::HeaderParam;
 pub(crate) use mirror::{header_params, mirrored, safe_header_value};

@@ -1,0 +1,101 @@
+// No secret of a sign-in is in anything that a host, a model or a log can see.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { useBench } from './oauth-bench.mjs'
+
+const bench = useBench()
+const child = fileURLToPath(new URL('children/oauth-flow.mjs', import.meta.url))
+
+/** All text below a directory: transcripts, archives, and whatever else an agent writes. */
+function filesBelow(directory) {
+  return readdirSync(directory, { recursive: true })
+    .map((name) => join(directory, name))
+    .filter((path) => statSync(path).isFile())
+    .map((path) => readFileSync(path, 'latin1'))
+    .join('\n')
+}
+
+/** Goes through a flow in a process of its own; gives what can be seen, by sink, and the secrets. */
+function goThrough(flow) {
+  const directory = join(bench.current.directory, 'agent')
+  const out = join(bench.current.directory, 'seen.json')
+  mkdirSync(directory)
+  const { stderr, stdout, status } = spawnSync(process.execPath, [child, JSON.stringify({ flow, directory, out })], {
+    env: { ...process.env, RUST_LOG: 'trace' },
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
+  expect(status, stderr).toBe(0)
+  const { seen, secrets, issued } = JSON.parse(readFileSync(out, 'utf8'))
+  return { directory, secrets, issued, sinks: { ...seen, trace: stderr, output: stdout } }
+}
+
+/** The sinks in which a secret or the text of a remote side is found. */
+function leaks({ sinks, secrets, directory }) {
+  const marks = [...secrets, 'SENTINEL', 'REMOTE-TEXT']
+  const texts = { ...sinks, files: filesBelow(directory) }
+  const holds = (text) => marks.filter((mark) => [mark, encodeURIComponent(mark)].some((form) => text.includes(form)))
+  return Object.fromEntries(
+    Object.entries(texts)
+      .map(([sink, value]) => [sink, holds(typeof value === 'string' ? value : JSON.stringify(value))])
+      .filter(([, found]) => found.length > 0),
+  )
+}
+
+const FLOWS = {
+  'sign-in': 1,
+  refresh: 2,
+  'refresh refused': 1,
+  'refresh unavailable': 1,
+  'client forgotten': 1,
+  'step-up': 2,
+  'scope refused': 1,
+  'server moved': 1,
+  'callback refused': 0,
+  'page cannot be opened': 0,
+  'sign-in denied': 0,
+  'code refused': 0,
+  'registration refused': 0,
+  'token of another type': 1,
+  'issuer mismatch': 0,
+  'target refused': 0,
+  'machine secret': 2,
+  'machine assertion': 2,
+  'machine refused': 0,
+}
+
+describe('nothing leaks', () => {
+  for (const [flow, tokens] of Object.entries(FLOWS)) {
+    test(flow, () => {
+      const seen = goThrough(flow)
+      expect(leaks(seen)).toEqual({})
+      // The flow went as far as it should, and there was something to search.
+      expect(seen.issued).toBe(tokens)
+      expect(seen.sinks.trace).toContain('lite_agent')
+      expect(seen.sinks.approvals).toHaveLength(1)
+      expect(seen.sinks.events.length).toBeGreaterThan(0)
+      expect(seen.sinks.lists).toHaveLength(2)
+    })
+  }
+})
+
+test('a leak that is planted in any sink is found by the same search', () => {
+  const seen = goThrough('sign-in')
+  const [secret] = seen.secrets
+  for (const sink of ['events', 'lists', 'errors', 'approvals', 'trace', 'output']) {
+    const value = seen.sinks[sink]
+    const planted =
+      typeof value === 'string' ? `${value}\nx=${secret}` : [...value, { deep: [{ text: `x=${secret}` }] }]
+    expect(leaks({ ...seen, sinks: { ...seen.sinks, [sink]: planted } })).toEqual({ [sink]: [secret] })
+  }
+  for (const part of ['message', 'stack', 'json']) {
+    const errors = [{ message: '', stack: '', json: '', [part]: encodeURIComponent(secret) }]
+    expect(leaks({ ...seen, sinks: { ...seen.sinks, errors } })).toEqual({ errors: [secret] })
+  }
+  mkdirSync(join(seen.directory, 'sessions'))
+  writeFileSync(join(seen.directory, 'sessions', 'one.jsonl'), JSON.stringify({ text: secret }))
+  expect(leaks(seen)).toEqual({ files: [secret] })
+})
