@@ -358,7 +358,7 @@ describe('across processes', () => {
         type: 'tool_result',
         id,
         isError: true,
-        content: expect.stringMatching(/process ended.*outcome may be unknown.*do not repeat/),
+        content: expect.stringMatching(/cut off.*outcome may be unknown.*do not repeat/),
       })),
     )
     expect(messages[7]).toEqual({ role: 'user', content: 'two' })

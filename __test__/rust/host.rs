@@ -6,7 +6,7 @@ mod support;
 
 use lite_agent::base::code::ErrorCode;
 use serde_json::{Value, json};
-use support::{Conduct, StubHost, agent, said, send};
+use support::{Conduct, StubHost, agent, agent_with, said, send};
 
 fn tool_result(events: &[Value]) -> &Value {
     &events.iter().find(|event| event["type"] == "tool_result").unwrap()["result"]
@@ -23,6 +23,26 @@ async fn a_panic_inside_a_call_is_an_internal_fault_and_the_agent_lives() {
     assert_eq!(send(&agent).await.1.unwrap()["text"], "alive");
     agent.close().await;
     assert_eq!(send(&agent).await.1.unwrap_err().code(), ErrorCode::Closed);
+}
+
+#[tokio::test]
+async fn a_panic_inside_a_call_lets_go_of_the_session_and_the_call_gets_a_result() {
+    let home = std::env::temp_dir().join(format!("lite-agent-host-{}", uuid::Uuid::new_v4()));
+    for home in [None, Some(home.as_path())] {
+        let broken = agent_with(StubHost { tool: Conduct::Panics, ..StubHost::default() }, home);
+        assert_eq!(send(&broken).await.1.unwrap_err().code(), ErrorCode::Internal);
+        // In memory the session is the agent's own; on disk another agent may have it at once.
+        let next = if home.is_some() { agent_with(StubHost::default(), home) } else { broken.clone() };
+        next.resume(&broken.session_id()).unwrap();
+        let (events, outcome) = send(&next).await;
+        let told = events.iter().find(|event| event["type"] == "diagnostic").unwrap();
+        assert_eq!(told["code"], "calls_interrupted");
+        let outcome = outcome.unwrap_or_else(|fault| panic!("{}", fault.message()));
+        assert_eq!(outcome["stopReason"], "stop");
+        broken.close().await;
+        next.close().await;
+    }
+    std::fs::remove_dir_all(home).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

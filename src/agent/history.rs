@@ -14,8 +14,8 @@ use crate::pipeline::event::CallEvent;
 use crate::pipeline::tools::ToolTable;
 use crate::session::transcript::{Transcript, TranscriptError};
 
-/// What a model reads of a call that a process did not live to finish.
-const INTERRUPTED: &str = "the process ended before this call was finished. Its outcome may be unknown; do not repeat side effects automatically.";
+/// What a model reads of a call that ended with its process, or with a panic.
+const INTERRUPTED: &str = "the call was cut off before it was finished. Its outcome may be unknown; do not repeat side effects automatically.";
 
 /// A session's messages.
 pub struct History {
@@ -43,16 +43,16 @@ impl History {
     /// # Errors
     /// `STORAGE`.
     pub async fn open(&mut self, emitter: &Emitter) -> Result<(), Fault> {
-        let Some(transcript) = &mut self.transcript else { return Ok(()) };
-        let found = transcript.open(self.messages.len()).await.map_err(fault)?;
-        self.messages.extend(found.messages);
-        if found.is_torn {
-            let message = "the last line of the session's transcript was not written whole, and is dropped";
-            emitter.emit(CallEvent::Diagnostic { level: "warning", code: "transcript_torn", message }).await;
+        if let Some(transcript) = &mut self.transcript {
+            let found = transcript.open(self.messages.len()).await.map_err(fault)?;
+            self.messages.extend(found.messages);
+            if found.is_torn {
+                let message = "the last line of the session's transcript was not written whole, and is dropped";
+                emitter.emit(CallEvent::Diagnostic { level: "warning", code: "transcript_torn", message }).await;
+            }
         }
         if let Some(closing) = self.messages.last().and_then(|last| close_calls(last)) {
-            let message =
-                "the process ended during tool calls of the session; the model is told that their outcome is unknown";
+            let message = "tool calls of the session were cut off; the model is told that their outcome is unknown";
             emitter.emit(CallEvent::Diagnostic { level: "warning", code: "calls_interrupted", message }).await;
             self.add(vec![closing]).await?;
         }

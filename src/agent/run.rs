@@ -137,7 +137,10 @@ impl Run {
     async fn go(&self, place: Place, input: RunInput) -> Result<RunResult, Fault> {
         let mut history = self.or_abort(place).await?;
         let outcome = AssertUnwindSafe(self.work(&mut history, input)).catch_unwind().await;
+        // Also what a run left that failed or panicked is kept, and others may have the session from here on.
+        let closed = history.close().await;
         let outcome = outcome.unwrap_or_else(|_| Err(Fault::internal())).and_then(|result| {
+            closed?;
             let raw = to_raw_value(&result).map_err(|_| Fault::internal())?;
             Ok((result, raw))
         });
@@ -160,11 +163,7 @@ impl Run {
         }
         let authority = Arc::new(self.agent.authority(&self.session.id, self.emitter.clone()));
         self.or_abort(self.agent.registry.prepare(authority)).await??;
-        let ending = self.converse(history, messages).await;
-        // Also what a run left that failed is kept.
-        let closed = history.close().await;
-        let ending = ending?;
-        closed?;
+        let ending = self.converse(history, messages).await?;
         Ok(RunResult { text: ending.text, usage: ending.usage, stop_reason: ending.stop, history: history.unsynced() })
     }
 

@@ -1,5 +1,6 @@
 //! An agent without JavaScript: a model that follows a script, and a host whose parts a test replaces.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -113,11 +114,16 @@ impl EventListener for StubHost {
     }
 }
 
-/// An agent with one tool, `work`, and a policy of the host's own.
+/// An agent with one tool, `work`, and a policy of the host's own; its sessions are in memory.
 pub(crate) fn agent(host: StubHost) -> Arc<Agent> {
+    agent_with(host, None)
+}
+
+/// The same; with a home, its sessions are there.
+pub(crate) fn agent_with(host: StubHost, home: Option<&Path>) -> Arc<Agent> {
     let config = json!({
         "workdir": env!("CARGO_MANIFEST_DIR"), "modelId": "scripted", "hasApproval": false,
-        "strictMcpConfig": true, "sessions": false,
+        "strictMcpConfig": true, "sessions": home.is_some(), "home": home,
         "permission": { "kind": "host", "id": 0 },
         "tools": [{ "name": "work", "description": "", "schema": { "type": "object" } }],
     });
