@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lite_agent::agent::config::AgentConfig;
 use lite_agent::agent::run::{RunHandle, RunOptions};
 use lite_agent::agent::{Agent, AgentHost};
+use lite_agent::base::code::ErrorCode;
 use lite_agent::base::fault::Fault;
 use napi::bindgen_prelude::{Env, Function, Promise};
 use napi_derive::napi;
@@ -74,7 +75,7 @@ impl NativeAgent {
     pub fn start_run(&self, start: String) -> String {
         let start = || -> Result<serde_json::Value, Fault> {
             let StartRun { session_id, messages, quiet } =
-                serde_json::from_str(&start).map_err(|_| Fault::internal())?;
+                serde_json::from_str(&start).map_err(|_| unreadable("the input of the run"))?;
             let agent = self.agent()?;
             let options = RunOptions { session: session_id, messages, quiet };
             let run = napi::bindgen_prelude::within_runtime_if_available(|| agent.start(options))?;
@@ -156,7 +157,7 @@ impl NativeAgent {
     #[napi]
     pub async fn mcp_register(&self, name: String, declaration: String) -> String {
         let register = async {
-            let declaration = serde_json::from_str(&declaration).map_err(|_| Fault::internal())?;
+            let declaration = serde_json::from_str(&declaration).map_err(|_| unreadable("the declaration"))?;
             self.agent()?.register(&name, &declaration).await
         };
         outcome(register.await)
@@ -210,6 +211,11 @@ impl Drop for NativeAgent {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// What passed the shim's checks and still cannot be read nests deeper than JSON may.
+fn unreadable(what: &str) -> Fault {
+    Fault::new(ErrorCode::ConfigInvalid, format!("{what} nests too deeply"))
 }
 
 /// `{"ok":…}` or `{"error":…}`.

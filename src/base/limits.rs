@@ -28,11 +28,13 @@ pub const SERVERS: usize = 32;
 pub const TOOL_NAME_CHARS: usize = 64;
 /// Largest text of one result for the model, in bytes.
 pub const PROJECTION_BYTES: usize = 4 * 1024 * 1024;
+/// Longest text that a host's failing tool or its policy shows, in characters.
+pub const HOST_TEXT_CHARS: usize = 1024;
 /// How long a host's policy or schema may take.
 pub const HOST_DEADLINE: Duration = Duration::from_secs(10);
 /// How long checking a value against a server's schema may take.
 pub const VALIDATION_DEADLINE: Duration = Duration::from_secs(2);
-/// How many events may wait for a run's own consumer.
+/// How many events may wait for a run's own consumer, and how many of tools for the subscribers.
 pub const QUEUED_EVENTS: usize = 1024;
 /// How many events cross to a run's consumer at once, at most.
 pub const EVENT_BATCH: usize = 64;

@@ -6,6 +6,7 @@ pub mod env;
 pub mod fault;
 pub mod limits;
 pub mod process;
+pub mod redact;
 pub mod secret;
 pub mod suggest;
 pub mod task;
