@@ -41,6 +41,7 @@ export interface CompactionBlock {
 
 export type ContentBlock = TextBlock | ToolCallBlock | ToolResultBlock | NativeBlock | CompactionBlock
 
+/** What an agent hands out, in results, events and requests to a model, is frozen; change a `structuredClone`. */
 export interface Message {
   role: 'system' | 'user' | 'assistant' | 'tool'
   content: string | ContentBlock[]
@@ -155,8 +156,9 @@ export interface ToolContext {
   /** The agent's sandbox, for a tool that starts processes itself. */
   sandbox?: Sandbox
   /**
-   * Sends an event of the tool's own to the run's events.
-   * @throws {ToolError} when it has no string `type` or is not JSON.
+   * Sends an event of the tool's own to the run's events. Who is 1,024 events behind misses it, and gets one
+   * `diagnostic` with the code `tool_events_dropped` instead.
+   * @throws {ToolError} when it has no string `type`, has the type of one of the agent's events, or is not JSON.
    */
   emit(event: { type: string; [member: string]: unknown }): void
 }
@@ -172,7 +174,10 @@ export interface Tool<Input = never> {
   description: string
   schema: StandardSchema
   security?: Record<string, unknown>
-  /** Gets the validated input. What it throws becomes a result that the model reads as an error. */
+  /**
+   * Gets the validated input. What it throws becomes a result that the model reads as an error: the first line of its
+   * message, without secrets and host paths.
+   */
   execute(input: Input, ctx: ToolContext): string | ToolResult | Promise<string | ToolResult>
 }
 
@@ -195,12 +200,29 @@ export interface PolicyVerdict {
   reason?: string
 }
 
-/** Judges calls. One that throws, or gives no answer within 10 s, denies. */
+/**
+ * Judges calls. One that throws, gives no answer within 10 s, or answers with anything but a decision, denies.
+ * (`Promise<string>` is what TypeScript makes of `async () => 'ask'`.)
+ */
 export interface PermissionPolicy {
-  check(call: ToolCall, ctx: { sessionId: string }): Decision | PolicyVerdict | Promise<Decision | PolicyVerdict>
+  check(
+    call: ToolCall,
+    ctx: { sessionId: string },
+  ): Decision | PolicyVerdict | Promise<Decision | PolicyVerdict> | Promise<string>
 }
 
-/** A test of one field; exactly one member. */
+/** A policy made of rules: it answers at once. */
+export interface RulePolicy extends PermissionPolicy {
+  check(call: ToolCall, ctx: { sessionId: string }): PolicyVerdict
+}
+
+/**
+ * A test of one field; exactly one member.
+ *
+ * A glob goes by characters: `*` is any text, `?` one character, `[a-z]` a class, `[!a]` or `[^a]` its opposite, `{a,b}`
+ * a choice, and `\` takes the next as it is. A pattern is read as JavaScript reads it with the `u` flag; a text may
+ * begin with flags, as in `(?i)^rm`. Look-around, back-references, `\p{…}` and the flags `v` and `y` are refused.
+ */
 export type Condition =
   | { glob: string }
   | { regex: string | RegExp }
@@ -236,10 +258,10 @@ export interface PolicyOptions {
  * A policy of globs and rules: deny over ask over allow over `default`.
  * @throws {ConfigError} on a malformed option.
  */
-export declare function policy(options?: PolicyOptions): PermissionPolicy
+export declare function policy(options?: PolicyOptions): RulePolicy
 
 /** `policy` with the default `'deny'`. */
-export declare function strictPolicy(options: Omit<PolicyOptions, 'default'>): PermissionPolicy
+export declare function strictPolicy(options: Omit<PolicyOptions, 'default'>): RulePolicy
 
 /** Deny if any denies, else ask if any asks, else allow. */
 export declare function composePolicies(...policies: PermissionPolicy[]): PermissionPolicy

@@ -5,13 +5,14 @@
 /** @import { McpServerStatus, Message, RunOptions, StoredSession } from '../index.js' */
 /** @import { NativeAgent, NativeAgentClass } from './border.d.ts' */
 
-const { readConfig, readRun, readSessionId, requireServer } = require('./config.js')
+const { readConfig, readRun, readServer, readSessionId } = require('./config.js')
 const { AbortError, ConfigError, McpError, closed, internal, unwrap } = require('./errors.js')
 const { readHook } = require('./hooks.js')
 const { Host } = require('./host.js')
 const { encodeJson, kindOf } = require('./json.js')
 const { loadNative } = require('./native.js')
 const { Run, RunHandle } = require('./run.js')
+const { onAbort } = require('./signals.js')
 
 /**
  * Checks the configuration and makes an agent; starts nothing.
@@ -149,10 +150,15 @@ class LiteAgent {
     this.#requireOpen()
     const { native: json, signal } = readRun(input, options, quiet)
     if (signal?.aborted) throw new AbortError('the run was aborted', { cause: signal.reason })
+    /** @type {number | undefined} */
+    let run
+    // Before the run starts: a signal that cannot be listened to must not leave one behind.
+    const off = signal ? onAbort(signal, () => run !== undefined && this.#native.cancelRun(run)) : () => {}
     try {
-      const { run } = unwrap(this.#native.startRun(json), this.#host.kept)
-      return new RunHandle(this.#native, this.#host, run, signal)
+      run = /** @type {number} */ (unwrap(this.#native.startRun(json), this.#host.kept).run)
+      return new RunHandle(this.#native, this.#host, run, { signal, off })
     } catch (error) {
+      off()
       throw internal(error)
     }
   }
@@ -265,8 +271,8 @@ class McpServers {
    */
   async register(name, config) {
     this.#requireOpen('mcp.register', name)
-    requireServer(config, `the declaration of "${name}"`)
-    await this.#settle(this.#native.mcpRegister(name, encodeJson(config)))
+    const declaration = readServer(config, `the declaration of "${name}"`)
+    await this.#settle(this.#native.mcpRegister(name, encodeJson(declaration)))
   }
 
   /**

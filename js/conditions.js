@@ -1,73 +1,17 @@
-// The conditions of permission rules: globs, and tests of one field of a call's input.
+// The conditions of permission rules: tests of one field of a call's input.
+//
+// Each is data for the native core and a test of its own; both give the same answer.
 
 /** @import { ConditionSpec } from './border.d.ts' */
 
-const { isDeepStrictEqual } = require('node:util')
+const { isRegExp } = require('node:util/types')
 const { ConfigError, messageOf } = require('./errors.js')
-const { isRecord, kindOf, requireJson } = require('./json.js')
+const { compileGlob } = require('./globs.js')
+const { copyJson, isPlain, kindOf, wellFormed } = require('./json.js')
 
 /** @typedef {(value: unknown) => boolean} Test */
 
 const KINDS = ['glob', 'regex', 'equals', 'in', 'startsWith', 'contains', 'not']
-
-/**
- * `*` is any text, `?` one character, `[…]` a class, `{a,b}` a choice, `\` takes the next as it is.
- *
- * @param {string} glob
- * @param {string} at
- * @returns {(text: string) => boolean}
- */
-function compileGlob(glob, at) {
-  let source = ''
-  let depth = 0
-  for (let i = 0; i < glob.length; i++) {
-    const c = glob[i]
-    if (c === '*') {
-      while (glob[i + 1] === '*') i++
-      source += '.*'
-    } else if (c === '?') source += '.'
-    else if (c === '{') {
-      depth++
-      source += '(?:'
-    } else if (c === '}' && depth > 0) {
-      depth--
-      source += ')'
-    } else if (c === ',' && depth > 0) source += '|'
-    else if (c === '[') {
-      const negated = glob[i + 1] === '!' || glob[i + 1] === '^'
-      const from = i + (negated ? 2 : 1)
-      // A "]" that comes first is a member of the class.
-      const end = glob.indexOf(']', from + 1)
-      if (end < 0) throw new ConfigError(`${at} is not a valid glob: a "[" is not closed`)
-      const members = glob.slice(from, end).replace(/[\\\]^[]/g, '\\$&')
-      source += `[${negated ? '^' : ''}${members}]`
-      i = end
-    } else source += escaped(c === '\\' && i + 1 < glob.length ? glob[++i] : c)
-  }
-  if (depth > 0) throw new ConfigError(`${at} is not a valid glob: a "{" is not closed`)
-  const pattern = compiled(`^(?:${source})$`, 's', at)
-  return (text) => pattern.test(text)
-}
-
-/** @param {string} c */
-const escaped = (c) => c.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-
-/**
- * @param {string} source
- * @param {string} flags
- * @param {string} at
- */
-function compiled(source, flags, at) {
-  try {
-    return new RegExp(source, `${flags}u`)
-  } catch {
-    try {
-      return new RegExp(source, flags)
-    } catch (error) {
-      throw new ConfigError(`${at} is not a valid pattern: ${messageOf(error)}`, { cause: error })
-    }
-  }
-}
 
 /**
  * A condition as data for the native core, and as a test of a call's input. A field that is
@@ -81,6 +25,7 @@ function compiled(source, flags, at) {
 function compileCondition(path, condition, at) {
   const { spec, test } = readCondition(condition, at)
   const steps = path.split('.')
+  if (steps.includes('')) throw new ConfigError(`${at}: the path into the input has an empty part`)
   return {
     spec,
     matches: (input) => {
@@ -102,7 +47,8 @@ function lookUp(input, steps) {
     if (Array.isArray(value) && !/^\d+$/.test(step)) return undefined
     value = /** @type {Record<string, unknown>} */ (value)[step]
   }
-  return value === undefined ? undefined : { value }
+  if (value === undefined) return undefined
+  return { value: typeof value === 'string' ? wellFormed(value) : value }
 }
 
 /**
@@ -111,8 +57,8 @@ function lookUp(input, steps) {
  * @returns {{ spec: ConditionSpec, test: Test }}
  */
 function readCondition(condition, at) {
-  const keys = isRecord(condition) ? Object.keys(condition) : []
-  if (!isRecord(condition) || keys.length !== 1 || !KINDS.includes(keys[0])) {
+  const keys = isPlain(condition) ? Object.keys(condition) : []
+  if (!isPlain(condition) || keys.length !== 1 || !KINDS.includes(keys[0])) {
     throw new ConfigError(`${at} must be an object with exactly one of ${KINDS.join(', ')}`)
   }
   const [kind] = keys
@@ -139,16 +85,32 @@ function readCondition(condition, at) {
     }
     case 'in': {
       if (!Array.isArray(wanted)) throw new ConfigError(`${where} must be an array, not ${kindOf(wanted)}`)
-      requireJson(wanted, where)
-      return { spec: { in: [...wanted] }, test: (value) => wanted.some((one) => isDeepStrictEqual(one, value)) }
+      const operand = /** @type {unknown[]} */ (readOperand(wanted, where))
+      return { spec: { in: operand }, test: (value) => operand.some((one) => isSame(one, value)) }
     }
-    case 'contains':
-      requireJson(wanted, where)
-      return { spec: { contains: wanted }, test: (value) => holds(value, wanted) }
-    default:
-      requireJson(wanted, where)
-      return { spec: { equals: wanted }, test: (value) => isDeepStrictEqual(value, wanted) }
+    case 'contains': {
+      const contains = readOperand(wanted, where)
+      return { spec: { contains }, test: (value) => holds(value, contains) }
+    }
+    default: {
+      const equals = readOperand(wanted, where)
+      return { spec: { equals }, test: (value) => isSame(value, equals) }
+    }
   }
+}
+
+/**
+ * A copy, so that the rule stays what it was when it was checked.
+ *
+ * @param {unknown} wanted
+ * @param {string} at
+ */
+function readOperand(wanted, at) {
+  const copy = copyJson(wanted, at)
+  if (/\\ud[89a-f]/.test(JSON.stringify(copy).replaceAll('\\\\', ''))) {
+    throw new ConfigError(`${at} holds half a character`)
+  }
+  return copy
 }
 
 /**
@@ -157,24 +119,50 @@ function readCondition(condition, at) {
  */
 function holds(value, wanted) {
   if (typeof value === 'string') return typeof wanted === 'string' && value.includes(wanted)
-  return Array.isArray(value) && value.some((item) => isDeepStrictEqual(item, wanted))
+  return Array.isArray(value) && value.some((item) => isSame(item, wanted))
 }
 
 /**
- * A RegExp gives its source, with its flags written in front as the native core reads them.
+ * Whether two JSON values are the same; the order of members does not count, nor the sign of zero.
+ *
+ * @param {unknown} a
+ * @param {unknown} b
+ * @returns {boolean}
+ */
+function isSame(a, b) {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b
+  if (Array.isArray(a) || Array.isArray(b)) {
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => isSame(item, b[i]))
+  }
+  const [mine, others] = [Object.entries(a), new Map(Object.entries(b))]
+  return mine.length === others.size && mine.every(([key, item]) => others.has(key) && isSame(item, others.get(key)))
+}
+
+/**
+ * A pattern is read with the `u` flag: by characters, as the native core reads it.
  *
  * @param {unknown} wanted
  * @param {string} at
  * @returns {{ spec: ConditionSpec, test: Test }}
  */
 function readRegex(wanted, at) {
-  const given =
-    wanted instanceof RegExp
-      ? { flags: wanted.flags.replace(/[^ims]/g, ''), source: wanted.source }
-      : fromText(requireString(wanted, at))
-  const pattern = compiled(given.source, given.flags, at)
-  const regex = given.flags === '' ? given.source : `(?${given.flags})${given.source}`
+  const given = isRegExp(wanted) ? fromRegExp(wanted, at) : fromText(requireString(wanted, at))
+  const pattern = compile(given.source, given.flags, at)
+  const regex = given.flags === '' ? pattern.source : `(?${given.flags})${pattern.source}`
   return { spec: { regex }, test: (value) => typeof value === 'string' && pattern.test(value) }
+}
+
+/**
+ * @param {RegExp} regex
+ * @param {string} at
+ */
+function fromRegExp({ source, flags }, at) {
+  if (/[vy]/.test(flags)) throw new ConfigError(`${at} has the v or the y flag, which is not supported`)
+  // With the u flag, these name a character or a property; without it, they are letters.
+  if (!flags.includes('u') && /^(?:[^\\]|\\[^upP])*\\(?:u\{|[pP]\{)/s.test(source)) {
+    throw new ConfigError(`${at} has a \\u{…} or \\p{…}, which needs the u flag`)
+  }
+  return { source: requireString(source, at), flags: flags.replace(/[^ims]/g, '') }
 }
 
 /** @param {string} text */
@@ -184,12 +172,52 @@ function fromText(text) {
 }
 
 /**
+ * @param {string} source
+ * @param {string} flags
+ * @param {string} at
+ */
+function compile(source, flags, at) {
+  try {
+    return new RegExp(source, `${flags}u`)
+  } catch (error) {
+    try {
+      return new RegExp(withoutShortcuts(source), `${flags}u`)
+    } catch {
+      throw new ConfigError(`${at} is not a valid pattern: ${messageOf(error)}`, { cause: error })
+    }
+  }
+}
+
+/**
+ * A pattern written for no flag, as one for the `u` flag: there, a brace or a bracket that is just itself needs a
+ * backslash, and other punctuation takes none.
+ *
+ * @param {string} source
+ */
+function withoutShortcuts(source) {
+  let inClass = false
+  return source.replace(/\\[\s\S]|\{\d+(?:,\d*)?\}|[[\]{}]/g, (token) => {
+    if (token[0] === '\\') return /[-!"#%&',:;<=>@_`~ ]/.test(token[1]) ? hex(token[1]) : token
+    if (inClass) {
+      inClass = token !== ']'
+      return token
+    }
+    inClass = token === '['
+    return token.length > 1 || inClass ? token : `\\${token}`
+  })
+}
+
+/** @param {string} c */
+const hex = (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`
+
+/**
  * @param {unknown} value
  * @param {string} at
  */
 function requireString(value, at) {
   if (typeof value !== 'string') throw new ConfigError(`${at} must be a string, not ${kindOf(value)}`)
+  if (wellFormed(value) !== value) throw new ConfigError(`${at} holds half a character`)
   return value
 }
 
-module.exports = { compileGlob, compileCondition }
+module.exports = { compileCondition }

@@ -4,7 +4,8 @@
 /** @import { RegisteredPolicy } from './permissions.js' */
 
 const { ConfigError } = require('./errors.js')
-const { encodeJson, isRecord, kindOf, requireJson, requireKnownKeys } = require('./json.js')
+const { copyJson, encodeJson, isRecord, kindOf, reading, requireKnownKeys, requirePlain } = require('./json.js')
+const { readMessages } = require('./messages.js')
 const { readOAuth } = require('./oauth.js')
 const { requirePolicy, stringList, toSpec } = require('./permissions.js')
 const { declare } = require('./tools.js')
@@ -73,7 +74,8 @@ const TRANSPORTS = ['stdio', 'http']
 
 const PERMISSION_MODES = ['enforce', 'dry-run']
 
-const ROLES = ['system', 'user', 'assistant', 'tool']
+/** The native core counts in 32 bits. */
+const MOST = 2 ** 32 - 1
 
 /**
  * Checks a configuration and splits it: what travels to the native core, and what stays here.
@@ -81,9 +83,12 @@ const ROLES = ['system', 'user', 'assistant', 'tool']
  * @param {LiteAgentConfig} config
  */
 function readConfig(config) {
-  if (!isRecord(config)) throw new ConfigError(`the configuration must be an object, not ${kindOf(config)}`)
-  /** @type {Record<string, unknown>} */
-  const given = { ...config }
+  // One read of each field: what was checked is what is used.
+  return reading('the configuration', () => read({ ...requirePlain(config, 'the configuration') }))
+}
+
+/** @param {Record<string, unknown>} given */
+function read(given) {
   requireKnownKeys(given, [...SUPPORTED, ...NOT_YET], 'configuration field')
   for (const key of NOT_YET) {
     if (given[key] !== undefined) throw new ConfigError(`"${key}" is not supported yet`)
@@ -105,7 +110,7 @@ function readConfig(config) {
   const oauth = readOAuth(given.mcpOAuth)
   /** @type {RegisteredPolicy[]} */
   const policies = []
-  if (given.permission !== undefined) requirePolicy(given.permission, '"permission"')
+  const permission = given.permission === undefined ? undefined : requirePolicy(given.permission, '"permission"')
   const native = {
     workdir: text(given.workdir, 'workdir') ?? missing('workdir'),
     home: text(given.home, 'home'),
@@ -115,8 +120,8 @@ function readConfig(config) {
     mcpOAuth: oauth.native,
     strictMcpConfig: flag(given.strictMcpConfig, 'strictMcpConfig'),
     mcpTransports: transports(given.mcpTransports),
-    tools: tools.map(declare),
-    permission: config.permission === undefined ? undefined : toSpec(config.permission, policies),
+    tools: Array.from(tools, declare),
+    permission: permission && toSpec(permission, policies),
     permissionMode: mode(given.permissionMode),
     hasApproval: approval !== undefined,
     hasSandbox: sandbox !== undefined,
@@ -204,6 +209,7 @@ function count(value, key) {
   if (!Number.isSafeInteger(value) || Number(value) < 1) {
     throw new ConfigError(`"${key}" must be a positive integer`)
   }
+  if (Number(value) > MOST) throw new ConfigError(`"${key}" must be at most ${MOST}`)
   return value
 }
 
@@ -246,22 +252,21 @@ function transports(value) {
 /** @param {unknown} value */
 function servers(value) {
   if (value === undefined) return undefined
-  if (!isRecord(value)) throw new ConfigError(`"mcpServers" must be an object, not ${kindOf(value)}`)
-  for (const [name, config] of Object.entries(value)) requireServer(config, `mcpServers.${name}`)
-  return value
+  const given = Object.entries(requirePlain(value, '"mcpServers"'))
+  return Object.fromEntries(given.map(([name, config]) => [name, readServer(config, `mcpServers.${name}`)]))
 }
 
 /**
- * Requires a declaration that crosses the border unchanged; a member that is `undefined` is absent.
+ * A declaration that crosses the border unchanged; a member that is `undefined` is absent.
  *
  * @param {unknown} config
  * @param {string} at
  */
-function requireServer(config, at) {
-  if (!isRecord(config)) throw new ConfigError(`${at} must be an object, not ${kindOf(config)}`)
-  for (const [key, value] of Object.entries(config)) {
-    if (value !== undefined) requireJson(value, `${at}.${key}`)
-  }
+function readServer(config, at) {
+  return reading(at, () => {
+    const members = Object.entries(requirePlain(config, at)).filter(([, value]) => value !== undefined)
+    return Object.fromEntries(members.map(([key, value]) => [key, copyJson(value, `${at}.${key}`)]))
+  })
 }
 
 /**
@@ -273,12 +278,15 @@ function requireServer(config, at) {
  * @returns {{ native: string, signal: AbortSignal | undefined }}
  */
 function readRun(input, options, quiet) {
-  if (!isRecord(options)) throw new ConfigError(`run options must be an object, not ${kindOf(options)}`)
-  requireKnownKeys(options, ['sessionId', 'signal', 'steer'], 'run option')
-  if (options.steer !== undefined) throw new ConfigError('"steer" is not supported yet')
-  const signal = readSignal(options.signal)
-  const sessionId = readSessionId(options.sessionId)
-  return { native: encodeJson({ sessionId, input: readInput(input), quiet }), signal }
+  return reading('the input or an option of the run', () => {
+    const given = { ...requirePlain(options, 'run options') }
+    requireKnownKeys(given, ['sessionId', 'signal', 'steer'], 'run option')
+    if (given.steer !== undefined) throw new ConfigError('"steer" is not supported yet')
+    const signal = readSignal(given.signal)
+    const sessionId = readSessionId(given.sessionId)
+    const messages = typeof input === 'string' ? input : readMessages(input)
+    return { native: encodeJson({ sessionId, input: messages, quiet }), signal }
+  })
 }
 
 /** @param {unknown} id */
@@ -293,39 +301,4 @@ function readSignal(signal) {
   return /** @type {AbortSignal} */ (/** @type {unknown} */ (signal))
 }
 
-/** @param {unknown} input */
-function readInput(input) {
-  if (typeof input === 'string') return input
-  if (!Array.isArray(input)) {
-    throw new ConfigError(`the input must be a string or an array of messages, not ${kindOf(input)}`)
-  }
-  input.forEach((message, at) => {
-    const where = `messages[${at}]`
-    if (!isRecord(message)) throw new ConfigError(`${where} must be a message, not ${kindOf(message)}`)
-    if (!ROLES.includes(/** @type {string} */ (message.role))) {
-      throw new ConfigError(`${where}.role must be one of ${ROLES.join(', ')}`)
-    }
-    const { content } = message
-    if (typeof content === 'string') return
-    if (!Array.isArray(content)) {
-      throw new ConfigError(`${where}.content must be a string or an array of blocks, not ${kindOf(content)}`)
-    }
-    for (const [i, block] of content.entries()) requireBlock(block, `${where}.content[${i}]`)
-  })
-  return input
-}
-
-/**
- * @param {unknown} block
- * @param {string} at
- */
-function requireBlock(block, at) {
-  if (!isRecord(block) || typeof block.type !== 'string') {
-    throw new ConfigError(`${at} must be a block with a string "type"`)
-  }
-  for (const [key, value] of Object.entries(block)) {
-    if (value !== undefined) requireJson(value, `${at}.${key}`)
-  }
-}
-
-module.exports = { readConfig, readRun, readSessionId, requireServer }
+module.exports = { readConfig, readRun, readServer, readSessionId }

@@ -7,11 +7,12 @@
 /** @import { RegisteredPolicy } from './permissions.js' */
 /** @import { ErrorName } from './errors.js' */
 
-const { AbortError, AgentError, KeptErrors, ToolError, messageOf, toData } = require('./errors.js')
+const { AbortError, AgentError, KeptErrors, ToolError, toData } = require('./errors.js')
 const { Hooks } = require('./hooks.js')
-const { encodeJson, isRecord, isThenable, kindOf } = require('./json.js')
+const { encodeJson, freezeJson, isRecord, isThenable, kindOf } = require('./json.js')
 const { authorizeWith, callProvider } = require('./oauth.js')
 const { pump } = require('./model.js')
+const { readVerdict } = require('./permissions.js')
 const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
 
 /**
@@ -89,9 +90,9 @@ class Host {
       case 'model.stream':
         return this.#stream(call, args)
       case 'approval':
-        return ok(await this.#parts.approval?.request(args.call, this.#signal(call)))
+        return ok(word(await this.#parts.approval?.request(args.call, this.#signal(call))))
       case 'policy':
-        return ok(await this.#policy(args.id).check?.check(args.call, { sessionId: args.sessionId }))
+        return ok(readVerdict(await this.#policy(args.id).check?.check(args.call, { sessionId: args.sessionId })))
       case 'where':
         return ok(Boolean(this.#policy(args.id).where[args.rule]?.(args.call.input, args.call)))
       case 'tool.validate':
@@ -174,7 +175,7 @@ class Host {
   #request({ tools, ...rest }, history) {
     const messages = this.applyHistory(history)
     const session = this.#session(history.session)
-    if (tools) session.tools = tools
+    if (tools) session.tools = freezeJson(tools)
     const seen = tools ?? session.tools
     return seen?.length ? { ...rest, messages, tools: [...seen] } : { ...rest, messages }
   }
@@ -203,7 +204,8 @@ class Host {
       throw new AgentError(`the history of a session skips from ${known.length} to ${from}`)
     }
     const end = from + messages.length
-    for (let at = known.length; at < end; at++) known.push(/** @type {Message} */ (messages[at - from]))
+    // Models, results and events all hold the same messages, so nobody may change one.
+    for (let at = known.length; at < end; at++) known.push(freezeJson(/** @type {Message} */ (messages[at - from])))
     return known.slice(0, end)
   }
 
@@ -301,6 +303,9 @@ class Host {
 /** @param {unknown} value */
 const ok = (value) => encodeJson({ ok: value ?? null })
 
+/** A person's answer; an object is none, whatever it becomes as JSON. @param {unknown} answer */
+const word = (answer) => (typeof answer === 'string' ? answer : undefined)
+
 /**
  * @param {string} op
  * @returns {ErrorName}
@@ -311,19 +316,55 @@ function fallback(op) {
   return op.startsWith('tool.') ? 'ToolError' : 'AgentError'
 }
 
+/** The types of the agent's own events, which a tool cannot tell. */
+const AGENT_EVENTS = new Set([
+  'turn_start',
+  'model_call_start',
+  'text_delta',
+  'message',
+  'model_call_end',
+  'tool_use',
+  'tool_call_start',
+  'permission_decision',
+  'approval_request',
+  'approval_resolved',
+  'tool_progress',
+  'tool_call_end',
+  'tool_result',
+  'input_request',
+  'input_resolved',
+  'steer',
+  'background_completed',
+  'compaction',
+  'context_status',
+  'diagnostic',
+  'turn_end',
+  'error',
+  'done',
+])
+
 /**
  * @param {unknown} event
  * @param {string} tool
  */
 function encodeEvent(event, tool) {
-  if (!isRecord(event) || typeof event.type !== 'string') {
+  /** @type {Record<string, unknown>} */
+  let copy
+  let json
+  try {
+    // Read once; and a toJSON() of its own could make another event of it.
+    copy = { ...(isRecord(event) ? event : {}), toJSON: undefined }
+    json = encodeJson(copy)
+  } catch (error) {
+    throw new ToolError(`tool "${tool}" emitted an event that is not JSON; its cause says why`, { cause: error })
+  }
+  if (typeof copy.type !== 'string') {
     throw new ToolError(`tool "${tool}" emitted ${kindOf(event)} without a string "type"`)
   }
-  try {
-    return encodeJson(event)
-  } catch (error) {
-    throw new ToolError(`tool "${tool}" emitted an event that is not JSON: ${messageOf(error)}`, { cause: error })
+  if (AGENT_EVENTS.has(copy.type)) {
+    throw new ToolError(`tool "${tool}" emitted "${copy.type}", which is an event of the agent; use a type of your own`)
   }
+  return json
 }
 
 /**

@@ -1,6 +1,6 @@
 // Checks of values that come from the host: plain objects, and what JSON would drop or change.
 
-const { ConfigError } = require('./errors.js')
+const { AgentError, ConfigError } = require('./errors.js')
 
 /**
  * @param {unknown} value
@@ -32,29 +32,112 @@ function kindOf(value) {
 }
 
 /**
- * Throws unless `value` survives JSON unchanged; the error names the place, never the value.
+ * A plain object, of this realm or another; not a Map, a Date or any other instance of a class, whose content JSON drops.
+ *
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+function isPlain(value) {
+  if (!isRecord(value)) return false
+  const proto = Object.getPrototypeOf(value)
+  return proto === null || Object.getPrototypeOf(proto) === null
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} what
+ * @returns {Record<string, unknown>}
+ */
+function requirePlain(value, what) {
+  if (!isRecord(value)) throw new ConfigError(`${what} must be an object, not ${kindOf(value)}`)
+  if (!isPlain(value)) throw new ConfigError(`${what} must be a plain object, not an instance of a class`)
+  return value
+}
+
+/**
+ * Runs a reader of the host's values. Whatever they throw themselves, from a getter or a proxy, becomes a `ConfigError`.
+ *
+ * @template T
+ * @param {string} what
+ * @param {() => T} read
+ * @returns {T}
+ */
+function reading(what, read) {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof AgentError) {
+      // A stack holds ten calls; the host's own is the one to see.
+      Error.captureStackTrace(error, reading)
+      throw error
+    }
+    throw new ConfigError(`${what} cannot be read; its cause says why`, { cause: error })
+  }
+}
+
+const DEEPEST = 512
+
+/**
+ * A copy of `value` that JSON carries unchanged, read once; the error names the place, never the value.
  *
  * @param {unknown} value
  * @param {string} at
+ * @param {{ absent?: 'refused' | 'left out' }} [options] what becomes of a member that is undefined
  * @param {object[]} [above]
+ * @returns {unknown}
  */
-function requireJson(value, at, above = []) {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return
-  if (typeof value === 'number' && Number.isFinite(value)) return
+function copyJson(value, at, options = {}, above = []) {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number' && Number.isFinite(value)) return value
   if (typeof value !== 'object') throw new ConfigError(`${at} cannot be ${kindOf(value)}`)
   if (above.includes(value)) throw new ConfigError(`${at} contains itself`)
-  const within = [...above, value]
+  if (above.length === DEEPEST) throw new ConfigError(`${at} nests deeper than ${DEEPEST}`)
+  above.push(value)
+  /** @type {unknown} */
+  let copy
   if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) requireJson(value[i], `${at}[${i}]`, within)
-    return
+    copy = Array.from(value, (item, i) => copyJson(item, `${at}[${i}]`, options, above))
+  } else {
+    if (!isPlain(value)) throw new ConfigError(`${at} must be a plain object`)
+    // Without a prototype, "__proto__" is a key like any other.
+    /** @type {Record<string, unknown>} */
+    const members = Object.create(null)
+    for (const key of Object.keys(value)) {
+      const member = value[key]
+      if (member === undefined && options.absent === 'left out') continue
+      members[key] = copyJson(member, `${at}.${key}`, options, above)
+    }
+    copy = members
   }
-  const proto = Object.getPrototypeOf(value)
-  // A class instance (Map, Date, URL) is not JSON; a plain object of another realm is.
-  if (proto !== null && Object.getPrototypeOf(proto) !== null) {
-    throw new ConfigError(`${at} must be a plain object`)
-  }
-  for (const [key, member] of Object.entries(value)) requireJson(member, `${at}.${key}`, within)
+  above.pop()
+  return copy
 }
+
+/**
+ * Freezes a JSON value to its depth; what is frozen already is left alone.
+ *
+ * @template T
+ * @param {T} value
+ * @returns {T}
+ */
+function freezeJson(value) {
+  /** @type {unknown[]} */
+  const todo = [value]
+  while (todo.length > 0) {
+    const next = todo.pop()
+    if (typeof next !== 'object' || next === null || Object.isFrozen(next)) continue
+    Object.freeze(next)
+    for (const member of Object.values(next)) todo.push(member)
+  }
+  return value
+}
+
+/**
+ * Text as the native core reads it: half a character becomes a replacement character.
+ *
+ * @param {string} text
+ */
+const wellFormed = (text) => text.replace(/\p{Surrogate}/gu, '\ufffd')
 
 /**
  * Throws on a key that is not in `known`, and names the intended one when it is close.
@@ -129,4 +212,17 @@ function encodeJson(value, replacer) {
   return json?.includes('\\ud') ? json.replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, '$1\ufffd') : json
 }
 
-module.exports = { encodeJson, isRecord, isThenable, kindOf, requireJson, requireKnownKeys, closest }
+module.exports = {
+  closest,
+  copyJson,
+  encodeJson,
+  freezeJson,
+  isPlain,
+  isRecord,
+  isThenable,
+  kindOf,
+  reading,
+  requireKnownKeys,
+  requirePlain,
+  wellFormed,
+}

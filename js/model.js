@@ -98,11 +98,16 @@ function close(iterator) {
 /** @param {unknown} chunk */
 function encode(chunk) {
   if (!isRecord(chunk)) throw new ProviderError(`the model yielded ${kindOf(chunk)}, not a chunk`)
+  /** @type {unknown} */
+  let json
   try {
-    return encodeJson(chunk)
+    json = encodeJson(chunk)
   } catch (error) {
     throw new ProviderError('the model yielded a chunk that is not JSON', { cause: error })
   }
+  // A toJSON() of the chunk's own may give anything.
+  if (typeof json !== 'string') throw new ProviderError('the model yielded a chunk that is not JSON')
+  return json
 }
 
 /**

@@ -6,9 +6,10 @@
 /** @import { PermissionPolicy, PolicyOptions, PolicyVerdict, ToolCall, Decision } from '../index.js' */
 /** @import { PolicySpec, RuleSpec } from './border.d.ts' */
 
+const { compileCondition } = require('./conditions.js')
 const { ConfigError } = require('./errors.js')
-const { isRecord, isThenable, kindOf, requireKnownKeys } = require('./json.js')
-const { compileCondition, compileGlob } = require('./conditions.js')
+const { compileGlob } = require('./globs.js')
+const { isRecord, isThenable, kindOf, reading, requireKnownKeys, requirePlain } = require('./json.js')
 
 /** @typedef {(input: unknown, call: ToolCall) => boolean} Where */
 /** @typedef {{ spec: Omit<Extract<PolicySpec, { kind: 'native' }>, 'kind' | 'id'>, where: (Where | undefined)[] }} NativeParts */
@@ -32,13 +33,29 @@ const RULE_KEYS = ['id', 'description', 'tool', 'when', 'where', 'effect']
  * @returns {PermissionPolicy}
  */
 function policy(options = {}) {
-  if (!isRecord(options)) throw new ConfigError(`policy options must be an object, not ${kindOf(options)}`)
+  return reading('policy options', () => readPolicy({ ...requirePlain(options, 'policy options') }))
+}
+
+/**
+ * @param {Record<string, unknown>} options
+ * @returns {PermissionPolicy}
+ */
+function readPolicy(options) {
   requireKnownKeys(options, [...LISTS, 'rules', 'default'], 'policy option')
   const fallback = options.default === undefined ? 'allow' : requireDecision(options.default, 'default')
   /** @type {NativeParts} */
   const parts = { spec: { default: fallback }, where: [] }
   /** @type {Judge[]} */
   const judges = []
+  if (options.rules !== undefined) {
+    if (!Array.isArray(options.rules)) {
+      throw new ConfigError(`rules must be an array, not ${kindOf(options.rules)}`)
+    }
+    const rules = Array.from(options.rules, (rule, at) => readRule(rule, `rules[${at}]`))
+    parts.spec.rules = rules.map((rule) => rule.spec)
+    parts.where = rules.map((rule) => rule.where)
+    judges.push(...rules.map((rule) => rule.judge))
+  }
   for (const effect of LISTS) {
     const globs = options[effect]
     if (globs === undefined) continue
@@ -47,15 +64,6 @@ function policy(options = {}) {
       const named = compileGlob(glob, effect)
       judges.push({ effect, matches: (call) => named(call.name) })
     }
-  }
-  if (options.rules !== undefined) {
-    if (!Array.isArray(options.rules)) {
-      throw new ConfigError(`rules must be an array, not ${kindOf(options.rules)}`)
-    }
-    const rules = options.rules.map((rule, at) => readRule(rule, `rules[${at}]`))
-    parts.spec.rules = rules.map((rule) => rule.spec)
-    parts.where = rules.map((rule) => rule.where)
-    judges.push(...rules.map((rule) => rule.judge))
   }
   const made = Object.freeze({
     /** @param {ToolCall} call */
@@ -73,15 +81,29 @@ function policy(options = {}) {
  */
 function judge(judges, fallback, call) {
   for (const effect of SEVEREST_FIRST) {
-    const found = judges.find((one) => one.effect === effect && one.matches(call))
-    if (!found) continue
-    /** @type {PolicyVerdict} */
-    const verdict = { decision: effect }
-    if (found.id !== undefined) verdict.ruleId = found.id
-    if (found.description !== undefined) verdict.reason = found.description
-    return verdict
+    for (const one of judges) {
+      if (one.effect !== effect) continue
+      try {
+        if (one.matches(call)) return told(effect, one)
+      } catch {
+        return told('deny', { id: one.id, description: 'policy failed' })
+      }
+    }
   }
   return { decision: fallback }
+}
+
+/**
+ * @param {Decision} decision
+ * @param {{ id?: string, description?: string }} by
+ * @returns {PolicyVerdict}
+ */
+function told(decision, { id, description }) {
+  /** @type {PolicyVerdict} */
+  const verdict = { decision }
+  if (id !== undefined) verdict.ruleId = id
+  if (description !== undefined) verdict.reason = description
+  return verdict
 }
 
 /**
@@ -90,9 +112,9 @@ function judge(judges, fallback, call) {
  * @returns {{ spec: RuleSpec, where: Where | undefined, judge: Judge }}
  */
 function readRule(rule, at) {
-  if (!isRecord(rule)) throw new ConfigError(`${at} must be an object, not ${kindOf(rule)}`)
-  requireKnownKeys(rule, RULE_KEYS, `member of ${at}:`)
-  const { id, description, tool, when, where, effect } = rule
+  const given = requirePlain(rule, at)
+  requireKnownKeys(given, RULE_KEYS, `member of ${at}:`)
+  const { id, description, tool, when, where, effect } = given
   for (const [key, value] of Object.entries({ id, description, tool })) {
     if (value !== undefined && typeof value !== 'string') {
       throw new ConfigError(`${at}.${key} must be a string, not ${kindOf(value)}`)
@@ -129,8 +151,7 @@ function readRule(rule, at) {
  */
 function readConditions(when, at) {
   if (when === undefined) return []
-  if (!isRecord(when)) throw new ConfigError(`${at} must be an object, not ${kindOf(when)}`)
-  return Object.entries(when).map(([path, condition]) => ({
+  return Object.entries(requirePlain(when, at)).map(([path, condition]) => ({
     path,
     ...compileCondition(path, condition, `${at}["${path}"]`),
   }))
@@ -159,11 +180,11 @@ function synchronous(where, at) {
  * @returns {PermissionPolicy}
  */
 function strictPolicy(options) {
-  if (!isRecord(options)) {
-    throw new ConfigError(`strictPolicy options must be an object, not ${kindOf(options)}`)
-  }
-  requireKnownKeys(options, [...LISTS, 'rules'], 'strictPolicy option')
-  return policy({ ...options, default: 'deny' })
+  return reading('strictPolicy options', () => {
+    const given = { ...requirePlain(options, 'strictPolicy options') }
+    requireKnownKeys(given, [...LISTS, 'rules'], 'strictPolicy option')
+    return readPolicy({ ...given, default: 'deny' })
+  })
 }
 
 /**
@@ -203,14 +224,35 @@ function composePolicies(...policies) {
  */
 async function safeCheck(one, call, ctx) {
   try {
-    const answer = await one.check(call, ctx)
-    const verdict = typeof answer === 'string' ? { decision: answer } : answer
-    if (SEVEREST_FIRST.includes(verdict.decision)) return verdict
-    return { decision: 'deny', reason: 'a policy answered with no decision' }
+    return readVerdict(await one.check(call, ctx)) ?? { decision: 'deny', reason: 'a policy answered with no decision' }
   } catch {
     return { decision: 'deny', reason: 'a policy failed' }
   }
 }
+
+/**
+ * What a policy answered, read once: a decision, or an object with one. Nothing else counts, whatever it becomes as JSON.
+ *
+ * @param {unknown} answer
+ * @returns {PolicyVerdict | undefined}
+ */
+function readVerdict(answer) {
+  if (typeof answer === 'string') return isDecision(answer) ? { decision: answer } : undefined
+  if (!isRecord(answer)) return undefined
+  const { decision, ruleId, reason } = answer
+  if (!isDecision(decision)) return undefined
+  /** @type {PolicyVerdict} */
+  const verdict = { decision }
+  if (typeof ruleId === 'string') verdict.ruleId = ruleId
+  if (typeof reason === 'string') verdict.reason = reason
+  return verdict
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is Decision}
+ */
+const isDecision = (value) => SEVEREST_FIRST.includes(/** @type {Decision} */ (value))
 
 /**
  * The policy as the native core reads it; whatever needs JavaScript is added to `registered`.
@@ -234,11 +276,13 @@ function toSpec(from, registered) {
 /**
  * @param {unknown} value
  * @param {string} at
+ * @returns {PermissionPolicy}
  */
 function requirePolicy(value, at) {
   if (!isRecord(value) || typeof value.check !== 'function') {
     throw new ConfigError(`${at} must be a policy with a check function`)
   }
+  return /** @type {PermissionPolicy} */ (/** @type {unknown} */ (value))
 }
 
 /**
@@ -247,10 +291,8 @@ function requirePolicy(value, at) {
  * @returns {Decision}
  */
 function requireDecision(value, at) {
-  if (!SEVEREST_FIRST.includes(/** @type {Decision} */ (value))) {
-    throw new ConfigError(`${at} must be "allow", "ask" or "deny"`)
-  }
-  return /** @type {Decision} */ (value)
+  if (!isDecision(value)) throw new ConfigError(`${at} must be "allow", "ask" or "deny"`)
+  return value
 }
 
 /**
@@ -259,10 +301,11 @@ function requireDecision(value, at) {
  * @returns {string[]}
  */
 function stringList(value, at) {
-  if (!Array.isArray(value) || !value.every((item) => typeof item === 'string')) {
+  const list = Array.isArray(value) ? Array.from(value) : undefined
+  if (!list?.every((item) => typeof item === 'string')) {
     throw new ConfigError(`${at} must be an array of strings`)
   }
-  return [...value]
+  return list
 }
 
-module.exports = { policy, strictPolicy, composePolicies, toSpec, requirePolicy, stringList }
+module.exports = { policy, strictPolicy, composePolicies, readVerdict, requirePolicy, stringList, toSpec }

@@ -12,7 +12,7 @@ class RunHandle {
   #host
   #run
   #signal
-  #off = () => {}
+  #off
   #over = false
   /** @type {Promise<void> | undefined} */
   #dropping
@@ -21,20 +21,14 @@ class RunHandle {
    * @param {NativeAgent} native
    * @param {Host} host
    * @param {number} run
-   * @param {AbortSignal} [signal]
+   * @param {{ signal?: AbortSignal, off: () => void }} abort the run's signal, and how to let go of it
    */
-  constructor(native, host, run, signal) {
+  constructor(native, host, run, { signal, off }) {
     this.#native = native
     this.#host = host
     this.#run = run
     this.#signal = signal
-    if (!signal) return
-    const abort = () => native.cancelRun(run)
-    if (signal.aborted) abort()
-    else {
-      signal.addEventListener('abort', abort, { once: true })
-      this.#off = () => signal.removeEventListener('abort', abort)
-    }
+    this.#off = off
   }
 
   /** @returns {Promise<string | null>} */
@@ -64,13 +58,7 @@ class RunHandle {
       return /** @type {LiteAgentResult} */ (/** @type {unknown} */ (result))
     } catch (error) {
       const known = internal(error)
-      if (known instanceof AbortError && this.#signal?.aborted) {
-        Object.defineProperty(known, 'cause', {
-          value: this.#signal.reason,
-          writable: true,
-          configurable: true,
-        })
-      }
+      if (known instanceof AbortError) nameCause(known, this.#signal)
       throw known
     }
   }
@@ -96,6 +84,19 @@ class RunHandle {
     this.#off()
     this.#host.validated.forgetRun(this.#run)
   }
+}
+
+/**
+ * The signal's reason becomes the cause of the abort; a signal that cannot be read has none.
+ *
+ * @param {Error} error
+ * @param {AbortSignal | undefined} signal
+ */
+function nameCause(error, signal) {
+  try {
+    if (!signal?.aborted) return
+    Object.defineProperty(error, 'cause', { value: signal.reason, writable: true, configurable: true })
+  } catch {}
 }
 
 /** A run that nobody holds any more comes to its own end, and its events are let go. */

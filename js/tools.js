@@ -3,7 +3,7 @@
 /** @import { StandardSchema, Tool, ToolContext, ToolHandler, ToolResult } from '../index.js' */
 
 const { ConfigError, ToolError, messageOf } = require('./errors.js')
-const { encodeJson, isRecord, kindOf, requireJson } = require('./json.js')
+const { copyJson, encodeJson, isRecord, kindOf, reading, requirePlain } = require('./json.js')
 
 const DIALECT = 'draft-2020-12'
 
@@ -23,7 +23,8 @@ function tool(name, description, schema, handler, options = {}) {
   }
   /** @type {Tool} */
   const made = { name, description, schema, execute: handler }
-  if (options.security !== undefined) made.security = options.security
+  const security = reading('tool options', () => requirePlain(options, 'tool options').security)
+  if (security !== undefined) made.security = /** @type {Record<string, unknown>} */ (security)
   return made
 }
 
@@ -35,6 +36,14 @@ function tool(name, description, schema, handler, options = {}) {
  */
 function declare(value, index) {
   const at = `tools[${index}]`
+  return reading(at, () => readDeclaration(value, at))
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} at
+ */
+function readDeclaration(value, at) {
   if (!isRecord(value)) throw new ConfigError(`${at} must be a tool, not ${kindOf(value)}`)
   const { name, description, schema, security, execute } = value
   if (typeof name !== 'string') throw new ConfigError(`${at}.name must be a string, not ${kindOf(name)}`)
@@ -44,14 +53,14 @@ function declare(value, index) {
   if (typeof execute !== 'function') {
     throw new ConfigError(`tool "${name}" has no execute function`)
   }
-  if (security !== undefined) requireJson(security, `the security of tool "${name}"`)
-  return { name, description, schema: jsonSchema(schema, name), security }
+  const checked = security === undefined ? undefined : copyJson(security, `the security of tool "${name}"`)
+  return { name, description, schema: jsonSchema(schema, name), security: checked }
 }
 
 /**
  * @param {unknown} schema
  * @param {string} name
- * @returns {Record<string, unknown>}
+ * @returns {unknown}
  */
 function jsonSchema(schema, name) {
   const standard = /** @type {StandardSchema | undefined} */ (schema)?.['~standard']
@@ -74,7 +83,7 @@ function jsonSchema(schema, name) {
   if (!isRecord(exported)) {
     throw new ConfigError(`the schema of tool "${name}" exported ${kindOf(exported)} as JSON Schema`)
   }
-  return exported
+  return copyJson(exported, `the JSON Schema of tool "${name}"`, { absent: 'left out' })
 }
 
 /** Values that a schema validated, kept from validation until execution, by run and call. */

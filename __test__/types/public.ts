@@ -12,6 +12,7 @@ import {
   AgentError,
   type AgentEvent,
   type AgentEventRecord,
+  type ApprovalHandler,
   ConfigError,
   type ContentBlock,
   composePolicies,
@@ -30,6 +31,8 @@ import {
   type McpOAuthProvider,
   type McpServerStatus,
   type ModelProvider,
+  type PermissionPolicy,
+  type PolicyVerdict,
   policy,
   type StoredSession,
   strictPolicy,
@@ -217,3 +220,57 @@ void [officialProviders, oauth]
 // @ts-expect-error a provider stores tokens
 const incomplete: McpOAuthProvider = { clientMetadata: { redirect_uris: [] } }
 void incomplete
+// A policy and its answers, in every plain form.
+const policies: PermissionPolicy[] = [
+  { check: () => 'ask' },
+  { check: async () => 'ask' },
+  { check: async () => ({ decision: 'ask' }) },
+  { check: (call) => (call.name === 'x' ? 'allow' : { decision: 'deny', reason: 'no' }) },
+  {
+    async check(call) {
+      return call.name === 'x' ? 'allow' : 'deny'
+    },
+  },
+  {
+    check: async (call) => {
+      if (call.name === 'x') return 'allow'
+      return { decision: 'deny', reason: 'no' }
+    },
+  },
+  { check: (call) => Promise.resolve(call.name === 'x' ? 'allow' : 'deny') },
+  // @ts-expect-error no decision
+  { check: () => 'maybe' },
+  // @ts-expect-error no decision
+  { check: async () => ({ decision: true }) },
+]
+void policies
+const wrapped: PermissionPolicy = { check: (call, ctx) => policies[0].check(call, ctx) }
+isTrue<Equal<ReturnType<ReturnType<typeof policy>['check']>, PolicyVerdict>>()
+void wrapped
+
+const approvals: ApprovalHandler[] = [
+  { request: async () => 'allow' },
+  { request: async (call) => (call.name === 'x' ? 'allow' : 'deny') },
+  {
+    async request(call) {
+      if (call.name === 'x') return 'allow'
+      return 'deny'
+    },
+  },
+]
+void approvals
+
+const plain: Tool[] = [
+  { name: 'a', description: '', schema: z.object({}), execute: async () => 'x' },
+  { name: 'b', description: '', schema: z.object({}), execute: async () => ({ content: 'x', isError: true }) },
+  {
+    name: 'c',
+    description: '',
+    schema: z.object({}),
+    execute: async (_input, ctx) => {
+      if (ctx.approval === 'allow') return 'x'
+      return { content: 'x' }
+    },
+  },
+]
+void plain

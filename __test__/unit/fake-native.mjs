@@ -78,6 +78,7 @@ export function openAgent(given, script = {}) {
     mcpList() {
       return this.#say('mcpList', [], '[]')
     }
+    abandon() {}
     async close() {
       return this.#say('close', [], '{"ok":null}')
     }

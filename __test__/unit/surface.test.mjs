@@ -1,4 +1,5 @@
 // Configuration, policies, redaction, errors and the loader.
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import sdk from '../../index.js'
@@ -7,6 +8,7 @@ import errors from '../../js/errors.js'
 import loader from '../../js/native.js'
 import { openAgent, silent } from './fake-native.mjs'
 
+const redaction = JSON.parse(readFileSync(new URL('../tables/redaction.json', import.meta.url), 'utf8'))
 const call = (name, input = {}) => ({ id: '1', name, input })
 const ctx = { sessionId: 's' }
 
@@ -41,6 +43,12 @@ test.each([
   [{ mcpServers: { a: { args: [undefined] } } }, 'mcpServers.a.args[0] cannot be undefined'],
   [{ mcpServers: { a: { timeoutMs: Number.NaN } } }, 'mcpServers.a.timeoutMs cannot be NaN'],
   [{ mcpServers: { a: { env: new Map() } } }, 'mcpServers.a.env must be a plain object'],
+  [{ mcpServers: new Map() }, '"mcpServers" must be a plain object'],
+  [{ mcpServers: { a: new Map() } }, 'mcpServers.a must be a plain object'],
+  [{ maxTurns: 2 ** 40 }, '"maxTurns" must be at most'],
+  [{ maxParallelTools: Number.MAX_SAFE_INTEGER }, '"maxParallelTools" must be at most'],
+  [{ tools: new Array(1) }, 'tools[0] must be a tool, not undefined'],
+  [{ allowedTools: new Array(1) }, '"allowedTools" must be an array of strings'],
 ])('%o is refused', (field, message) => {
   const make = () => sdk.createLiteAgent({ workdir: '.', model: silent, ...field })
   expect(make).toThrow(message)
@@ -174,6 +182,31 @@ test('the redactor takes secrets out of strings and leaves the input alone', () 
   expect(out.e).toBe('{"password": [redacted], "n": 1}')
   expect(JSON.stringify(out)).not.toContain('hunter2')
   expect([out.n, out.z]).toEqual([1, null])
+})
+
+test.each(redaction.secrets)('the redactor makes of %j what the shared table says', (text, shown) => {
+  expect(sdk.defaultRedactor(text)).toBe(shown)
+  expect(sdk.defaultRedactor(shown)).toBe(shown)
+})
+
+test('the redactor takes any JSON value', () => {
+  const deep = {}
+  let at = deep
+  for (let i = 0; i < 20_000; i++) {
+    at.a = { key: 'token=x' }
+    at = at.a
+  }
+  let out = sdk.defaultRedactor(deep)
+  for (let i = 0; i < 20_000; i++) out = out.a
+  expect(out).toEqual({ key: 'token=[redacted]' })
+  const shared = { a: 'sk-abcdef123456' }
+  const odd = JSON.parse('{"__proto__":{"token":"token=x"},"1":[null,true,[]],"0":""}')
+  expect(JSON.stringify(sdk.defaultRedactor({ odd, x: shared, y: [shared] }))).toBe(
+    '{"odd":{"0":"","1":[null,true,[]],"__proto__":{"token":"token=[redacted]"}},"x":{"a":"[redacted]"},"y":[{"a":"[redacted]"}]}',
+  )
+  const circle = { a: [] }
+  circle.a.push(circle)
+  expect(sdk.defaultRedactor(circle)).toEqual({ a: ['[circular]'] })
 })
 
 test('only the last 256 host errors are kept', () => {

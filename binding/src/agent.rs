@@ -8,6 +8,7 @@ use lite_agent::agent::config::AgentConfig;
 use lite_agent::agent::handle::RunHandle;
 use lite_agent::agent::run::{RunInput, RunOptions};
 use lite_agent::agent::{Agent, AgentHost};
+use lite_agent::base::code::ErrorCode;
 use lite_agent::base::fault::Fault;
 use lite_agent::pipeline::hooks::HookName;
 use napi::bindgen_prelude::{Env, Function, Promise};
@@ -107,7 +108,8 @@ impl NativeAgent {
     #[napi(catch_unwind)]
     pub fn start_run(&self, start: String) -> String {
         let start = || -> Result<serde_json::Value, Fault> {
-            let StartRun { session_id, input, quiet } = serde_json::from_str(&start).map_err(|_| Fault::internal())?;
+            let StartRun { session_id, input, quiet } =
+                serde_json::from_str(&start).map_err(|_| unreadable("the input of the run"))?;
             let agent = self.agent()?;
             let options = RunOptions { session: session_id, input: RunInput::read(input)?, quiet };
             let run = napi::bindgen_prelude::within_runtime_if_available(|| agent.start(options))?;
@@ -217,7 +219,7 @@ impl NativeAgent {
     #[napi]
     pub async fn mcp_register(&self, name: String, declaration: String) -> String {
         let register = async {
-            let declaration = serde_json::from_str(&declaration).map_err(|_| Fault::internal())?;
+            let declaration = serde_json::from_str(&declaration).map_err(|_| unreadable("the declaration"))?;
             self.agent()?.register(&name, &declaration).await
         };
         outcome(register.await)
@@ -271,6 +273,11 @@ impl Drop for NativeAgent {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// What passed the shim's checks and still cannot be read nests deeper than JSON may.
+fn unreadable(what: &str) -> Fault {
+    Fault::new(ErrorCode::ConfigInvalid, format!("{what} nests too deeply"))
 }
 
 /// `{"ok":…}` or `{"error":…}`.

@@ -102,8 +102,7 @@ impl AgentConfig {
     /// # Errors
     /// `CONFIG_INVALID` and the codes of server declarations, naming the field and never a value.
     pub fn resolve(json: &str) -> Result<ResolvedConfig, Fault> {
-        let config: Self =
-            serde_json::from_str(json).map_err(|error| invalid(format!("the configuration is not usable: {error}")))?;
+        let config: Self = serde_json::from_str(json).map_err(|error| unreadable(&error))?;
         for (field, path) in [("workdir", Some(&config.workdir)), ("home", config.home.as_ref())] {
             match path {
                 Some(path) if path.as_os_str().is_empty() => {
@@ -185,6 +184,19 @@ fn check_tools(tools: Vec<HostTool>) -> Result<Vec<ToolSpec>, Fault> {
         known.push(ToolSpec { name: tool.name, description: tool.description, parameters: tool.schema });
     }
     Ok(known)
+}
+
+/// The error's own text repeats values and says where they stand in the text between the languages.
+fn unreadable(error: &serde_json::Error) -> Fault {
+    invalid(
+        match error.classify() {
+            serde_json::error::Category::Data => {
+                "the configuration has a field of the wrong type or a number out of range"
+            }
+            _ => "the configuration nests too deeply",
+        }
+        .to_owned(),
+    )
 }
 
 fn invalid(message: String) -> Fault {

@@ -29,6 +29,7 @@ use self::sessions::Session;
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
+use crate::base::redact::hide_args;
 use crate::mcp::config::{ServerDeclaration, Source, TransportConfig, parse_server};
 use crate::mcp::oauth::OAuthProvider;
 use crate::mcp::registry::{ConnectAuthority, ConnectWarning, Registry, RegistryOptions, ServerStatus, busy};
@@ -287,32 +288,13 @@ fn describe(server: &ServerDeclaration) -> serde_json::Value {
     match &server.transport {
         TransportConfig::Stdio { command, args, env } => serde_json::json!({
             "server": name, "source": server.source, "type": "stdio",
-            "command": command, "args": redacted(args), "envKeys": env.keys().collect::<Vec<_>>(),
+            "command": command, "args": hide_args(args), "envKeys": env.keys().collect::<Vec<_>>(),
         }),
         TransportConfig::Http { url, headers } => serde_json::json!({
             "server": name, "source": server.source, "type": "http",
             "origin": url.origin().ascii_serialization(), "headerKeys": headers.iter().map(|(key, _)| key).collect::<Vec<_>>(),
         }),
     }
-}
-
-/// Hides what looks like a credential: the value of `--…token=…` and the argument after such a flag.
-fn redacted(args: &[String]) -> Vec<String> {
-    let secretive = |word: &str| {
-        let word = word.to_ascii_lowercase();
-        ["token", "secret", "password", "key", "auth", "bearer"].iter().any(|mark| word.contains(mark))
-    };
-    let mut hide_next = false;
-    args.iter()
-        .map(|arg| {
-            let hide = std::mem::replace(&mut hide_next, arg.starts_with('-') && !arg.contains('=') && secretive(arg));
-            match arg.split_once('=') {
-                Some((flag, _)) if secretive(flag) => format!("{flag}=[redacted]"),
-                _ if hide || arg.starts_with("sk-") => "[redacted]".into(),
-                _ => arg.clone(),
-            }
-        })
-        .collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,6 +10,8 @@ use serde::Serialize;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::limits::QUEUED_EVENTS;
+
 /// Takes batches of subscriber lines: `{"sessionId":…,"source":…,"event":…}`, one a line.
 pub trait EventListener: Send + Sync {
     /// Delivers one batch; resolves when the host has handed it to its listeners.
@@ -20,9 +22,39 @@ pub trait EventListener: Send + Sync {
 pub struct Subscribers {
     listener: Arc<dyn EventListener>,
     listening: AtomicBool,
-    pending: std::sync::Mutex<String>,
+    pending: std::sync::Mutex<Pending>,
     delivering: Mutex<()>,
     closing: CancellationToken,
+}
+
+/// Who tells an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The agent itself, at its own pace.
+    Agent,
+    /// A tool, which may tell any number without waiting.
+    Tool,
+}
+
+/// Lines that wait for the subscribers.
+#[derive(Default)]
+struct Pending {
+    lines: String,
+    /// How many of them are a tool's own.
+    of_tools: usize,
+}
+
+impl Pending {
+    fn add(&mut self, session: &str, line: &str) {
+        if !self.lines.is_empty() {
+            self.lines.push('\n');
+        }
+        self.lines.push_str("{\"sessionId\":");
+        self.lines.push_str(&serde_json::to_string(session).unwrap_or_default());
+        self.lines.push_str(",\"source\":\"user\",\"event\":");
+        self.lines.push_str(line);
+        self.lines.push('}');
+    }
 }
 
 impl Subscribers {
@@ -43,21 +75,19 @@ impl Subscribers {
         self.listening.store(on, Ordering::Relaxed);
     }
 
-    fn push(self: &Arc<Self>, session: &str, line: &str) {
+    fn push(self: &Arc<Self>, session: &str, line: &str, origin: Origin) {
         if !self.listening.load(Ordering::Relaxed) {
             return;
         }
         let first = {
             let mut pending = lock(&self.pending);
-            let first = pending.is_empty();
-            if !first {
-                pending.push('\n');
+            let first = pending.lines.is_empty();
+            if origin == Origin::Agent || pending.of_tools < QUEUED_EVENTS {
+                pending.add(session, line);
+            } else if pending.of_tools == QUEUED_EVENTS {
+                pending.add(session, DROPPED);
             }
-            pending.push_str("{\"sessionId\":");
-            pending.push_str(&serde_json::to_string(session).unwrap_or_default());
-            pending.push_str(",\"source\":\"user\",\"event\":");
-            pending.push_str(line);
-            pending.push('}');
+            pending.of_tools += usize::from(origin == Origin::Tool);
             first
         };
         if first {
@@ -69,7 +99,7 @@ impl Subscribers {
     /// Resolves when all that was collected before the call has been handed over.
     pub async fn flush(&self) {
         let _one_at_a_time = self.delivering.lock().await;
-        let lines = std::mem::take(&mut *lock(&self.pending));
+        let Pending { lines, .. } = std::mem::take(&mut *lock(&self.pending));
         if !lines.is_empty() {
             self.listener.deliver(lines).await;
         }
@@ -107,7 +137,7 @@ impl Emitter {
 
     /// Tells an event that is a JSON line already.
     pub async fn emit_line(&self, line: Arc<str>) {
-        self.subscribers.push(&self.session, &line);
+        self.subscribers.push(&self.session, &line, Origin::Agent);
         if let Some(consumer) = &self.consumer {
             // A reader that went away is no fault of the run, and one that reads no more cannot hold up a close.
             tokio::select! {
@@ -124,6 +154,8 @@ pub struct WeakEmitter {
     session: Arc<str>,
     consumer: Option<mpsc::WeakSender<Arc<str>>>,
     subscribers: Arc<Subscribers>,
+    /// Whether the consumer is still to be told that it missed something.
+    dropping: Arc<AtomicBool>,
 }
 
 impl Emitter {
@@ -134,22 +166,32 @@ impl Emitter {
             session: Arc::clone(&self.session),
             consumer: self.consumer.as_ref().map(mpsc::Sender::downgrade),
             subscribers: Arc::clone(&self.subscribers),
+            dropping: Arc::default(),
         }
     }
 }
 
 impl WeakEmitter {
-    /// Tells an event line without waiting; once the run is over, only subscribers hear it.
+    /// Tells an event line of a tool without waiting; once the run is over, only subscribers hear it.
+    ///
+    /// Who is 1,024 events behind misses it, and hears once that it missed some.
     pub fn tell(&self, line: &Arc<str>) {
-        self.subscribers.push(&self.session, line);
+        self.subscribers.push(&self.session, line, Origin::Tool);
         if let Some(consumer) = self.consumer.as_ref().and_then(mpsc::WeakSender::upgrade)
-            && let Err(mpsc::error::TrySendError::Full(line)) = consumer.try_send(Arc::clone(line))
+            && let Err(mpsc::error::TrySendError::Full(_)) = consumer.try_send(Arc::clone(line))
+            && !self.dropping.swap(true, Ordering::Relaxed)
         {
-            // A reader that is 1,024 events behind gets it when it has caught up.
-            super::task::spawn(async move { consumer.send(line).await });
+            let dropping = Arc::clone(&self.dropping);
+            super::task::spawn(async move {
+                let _ = consumer.send(DROPPED.into()).await;
+                dropping.store(false, Ordering::Relaxed);
+            });
         }
     }
 }
+
+/// Told in the place of a tool's events that nobody could take any more.
+const DROPPED: &str = r#"{"type":"diagnostic","level":"warning","code":"tool_events_dropped","message":"a tool emitted events faster than they are read; some of them are lost"}"#;
 
 /// Locks a mutex whose holder cannot leave it half-changed.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -66,11 +66,13 @@ pub const CONTEXT_HIT_CHARS: usize = 200;
 pub const TRANSCRIPT_BYTES: u64 = 128 * 1024 * 1024;
 /// Longest session id, in bytes of its file name.
 pub const SESSION_NAME_BYTES: usize = 200;
+/// Longest text that a host's failing tool or its policy shows, in characters.
+pub const HOST_TEXT_CHARS: usize = 1024;
 /// How long a host's policy or schema may take.
 pub const HOST_DEADLINE: Duration = Duration::from_secs(10);
 /// How long checking a value against a server's schema may take.
 pub const VALIDATION_DEADLINE: Duration = Duration::from_secs(2);
-/// How many events may wait for a run's own consumer.
+/// How many events may wait for a run's own consumer, and how many of tools for the subscribers.
 pub const QUEUED_EVENTS: usize = 1024;
 /// How many events cross to a run's consumer at once, at most.
 pub const EVENT_BATCH: usize = 64;

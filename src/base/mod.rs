@@ -10,6 +10,7 @@ pub mod files;
 pub mod http;
 pub mod limits;
 pub mod process;
+pub mod redact;
 pub mod secret;
 pub mod suggest;
 pub mod task;

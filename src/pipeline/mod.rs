@@ -28,7 +28,9 @@ use crate::archive::Archive;
 use crate::archive::context::{self, TurnBudget};
 use crate::base::code::ErrorCode;
 use crate::base::emitter::Emitter;
-use crate::base::limits::{HOST_DEADLINE, PROJECTION_BYTES, VALIDATION_DEADLINE};
+use crate::base::fault::HostError;
+use crate::base::limits::{HOST_DEADLINE, HOST_TEXT_CHARS, PROJECTION_BYTES, VALIDATION_DEADLINE};
+use crate::base::redact::hide;
 use crate::mcp::catalog::CatalogTool;
 use crate::mcp::connection::{CallRequest, Progress, ProgressQueue};
 use crate::mcp::registry::{ConnectWarning, ReadyServer};
@@ -166,7 +168,7 @@ impl Pipeline {
                                 format!("{}: {}", if issue.path.is_empty() { "/" } else { &issue.path }, issue.message)
                             })
                             .collect();
-                        Err(Refusal(format!("the input does not fit the tool's schema: {}", told.join("; "))))
+                        Err(Refusal(format!("the input does not fit the tool's schema: {}", hide(&told.join("; ")))))
                     }
                     Ok(Err(_)) => {
                         Err(Refusal("the tool's schema failed while it checked the input; the tool was not run".into()))
@@ -357,22 +359,10 @@ async fn check(tool: Arc<CatalogTool>, which: Which, value: Value) -> Result<Che
 }
 
 /// A host tool's own error message is the host's to show; its stack, paths and secrets are not.
-fn host_failure(error: &crate::base::fault::HostError) -> String {
-    let message: String = error.message.lines().next().unwrap_or_default().chars().take(1024).collect();
-    let shown: Vec<&str> = message.split(' ').map(|word| if is_private(word) { "[redacted]" } else { word }).collect();
-    if message.trim().is_empty() { "the tool failed".into() } else { format!("the tool failed: {}", shown.join(" ")) }
-}
-
-/// An absolute path, a file URL, or what looks like a credential.
-fn is_private(word: &str) -> bool {
-    let bare = word.trim_start_matches(['\'', '"', '`', '(', '[', '<']);
-    let is_path = bare.starts_with('/') && bare.len() > 1
-        || bare.starts_with("~/")
-        || bare.contains(":\\")
-        || bare.starts_with("file:");
-    let lower = bare.to_ascii_lowercase();
-    let is_secret = bare.starts_with("sk-")
-        || bare.starts_with("eyJ")
-        || ["token=", "key=", "secret=", "password="].iter().any(|mark| lower.contains(mark));
-    is_path || is_secret
+fn host_failure(error: &HostError) -> String {
+    let line = error.message.trim_start().lines().next().unwrap_or_default();
+    // Hidden before it is cut, or half a secret would be left.
+    let read: String = line.chars().take(4 * HOST_TEXT_CHARS).collect();
+    let shown: String = hide(&read).chars().take(HOST_TEXT_CHARS).collect();
+    if shown.trim().is_empty() { "the tool failed".into() } else { format!("the tool failed: {shown}") }
 }

@@ -14,7 +14,7 @@ use super::event::CallEvent;
 use super::policy::{CompiledPolicy, Judgement, PolicyFuture, PolicyHost, Verdict};
 use crate::base::emitter::Emitter;
 use crate::base::fault::HostError;
-use crate::base::limits::HOST_DEADLINE;
+use crate::base::limits::{HOST_DEADLINE, HOST_TEXT_CHARS};
 
 /// The capability to connect to a server.
 pub const CONNECT: &str = "mcp_connect";
@@ -73,6 +73,18 @@ fn read_judgement(answer: &serde_json::Value) -> Option<Judgement> {
     };
     let text = |member: &str| answer.get(member).and_then(serde_json::Value::as_str).map(str::to_owned);
     Some(Judgement { verdict, rule_id: text("ruleId"), reason: text("reason") })
+}
+
+impl Judgement {
+    /// A rule's id and its reason reach the model and every event.
+    fn bounded(mut self) -> Self {
+        for text in [&mut self.rule_id, &mut self.reason].into_iter().flatten() {
+            if let Some((end, _)) = text.char_indices().nth(HOST_TEXT_CHARS) {
+                text.truncate(end);
+            }
+        }
+        self
+    }
 }
 
 /// Who answered.
@@ -163,7 +175,7 @@ impl Permission {
     /// # Errors
     /// [`Denied`] when the policy or the person says no, fails, or is late.
     pub async fn decide(&self, call: ToolCall, session: &str, emitter: &Emitter) -> Result<PermittedCall, Denied> {
-        let judgement = self.judge(&call, session).await;
+        let judgement = self.judge(&call, session).await.bounded();
         let simulated = self.mode == PermissionMode::DryRun && call.name != CONNECT;
         emitter
             .emit(CallEvent::PermissionDecision {

@@ -4,14 +4,16 @@
 //! [`condition`], and what only the caller's code can tell to a [`PolicyHost`].
 
 mod condition;
+mod glob;
+mod pattern;
 
 use std::{fmt, future::Future, pin::Pin};
 
-use globset::GlobMatcher;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::condition::{When, glob};
+use self::glob::Glob;
 use super::call::ToolCall;
 use crate::base::code::ErrorCode;
 
@@ -186,7 +188,7 @@ enum Node {
 #[derive(Debug)]
 struct Native {
     id: u32,
-    names: [(Verdict, Vec<GlobMatcher>); 3],
+    names: [(Verdict, Vec<Glob>); 3],
     rules: Vec<Rule>,
     default: Verdict,
 }
@@ -195,7 +197,7 @@ struct Native {
 struct Rule {
     id: Option<String>,
     description: Option<String>,
-    tool: Option<GlobMatcher>,
+    tool: Option<Glob>,
     when: When,
     has_where: bool,
     effect: Verdict,
@@ -306,7 +308,7 @@ impl Native {
                 return Judgement { verdict: *verdict, rule_id: rule.id.clone(), reason: rule.description.clone() };
             }
             if let Some(pattern) = patterns.iter().find(|pattern| pattern.is_match(&call.name)) {
-                let reason = format!("the pattern \"{}\" says {verdict}", pattern.glob());
+                let reason = format!("the pattern \"{}\" says {verdict}", pattern.text());
                 return Judgement { verdict: *verdict, rule_id: None, reason: Some(reason) };
             }
         }

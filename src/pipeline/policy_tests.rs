@@ -97,6 +97,64 @@ fn every_condition_reads_its_field() {
     assert!(when(json!({ "not": { "not": { "equals": 1 } } }), at(json!(1))));
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Table {
+    conditions: Vec<(Value, Vec<Value>, Vec<Value>)>,
+    paths: Vec<(String, Value, bool)>,
+    refused: Vec<Value>,
+    refused_natively: Vec<Value>,
+}
+
+/// The cases that the shim's own tests run too.
+fn table() -> Table {
+    serde_json::from_str(include_str!("../../__test__/tables/policies.json")).unwrap()
+}
+
+fn rule(field: &str, condition: &Value) -> Value {
+    json!({ "kind": "native", "id": 1, "rules": [{ "when": { field: condition }, "hasWhere": false, "effect": "deny" }] })
+}
+
+#[test]
+fn conditions_say_what_the_shared_table_says() {
+    let mut wrong = Vec::new();
+    for (condition, yes, no) in table().conditions {
+        let spec = serde_json::from_value(rule("v", &condition)).unwrap();
+        if let Err(error) = CompiledPolicy::compile(spec) {
+            wrong.push(error.to_string());
+            continue;
+        }
+        for (value, expected) in yes.iter().map(|v| (v, Verdict::Deny)).chain(no.iter().map(|v| (v, Verdict::Allow))) {
+            if verdict(rule("v", &condition), "t", json!({ "v": value })) != expected {
+                wrong.push(format!("{condition} on {value} is not {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn paths_lead_where_the_shared_table_says() {
+    for (path, input, found) in table().paths {
+        let expected = if found { Verdict::Deny } else { Verdict::Allow };
+        let spec = rule(&path, &json!({ "not": { "equals": "never" } }));
+        assert_eq!(verdict(spec, "t", input.clone()), expected, "{path} in {input}");
+    }
+}
+
+#[test]
+fn what_cannot_be_carried_over_is_refused() {
+    let table = table();
+    for condition in table.refused.iter().chain(&table.refused_natively) {
+        let spec = serde_json::from_value(rule("v", condition)).unwrap();
+        assert!(CompiledPolicy::compile(spec).is_err(), "{condition} is accepted");
+    }
+    let deep = format!("{}a{}", "(".repeat(5000), ")".repeat(5000));
+    refused(rule("v", &json!({ "regex": deep })));
+    refused(rule("v", &json!({ "regex": "a{100000}{2}" })));
+    refused(rule("v", &json!({ "regex": "(?:a{1000}){1000}" })));
+}
+
 #[test]
 fn a_missing_field_matches_nothing_not_even_not() {
     assert!(!when(json!({ "not": { "equals": 1 } }), json!({ "a": {} })));
@@ -167,16 +225,16 @@ fn the_standard_policy_asks_for_servers_only() {
 
 #[test]
 fn bad_patterns_and_conditions_are_refused_with_their_place() {
-    let rule = |when: Value| json!({ "kind": "native", "id": 1, "rules": [{ "when": when, "hasWhere": false, "effect": "ask" }] });
+    let with = |when: Value| json!({ "kind": "native", "id": 1, "rules": [{ "when": when, "hasWhere": false, "effect": "ask" }] });
 
     assert!(refused(json!({ "kind": "native", "id": 1, "deny": ["[x"] })).contains("policy.deny[0]"));
-    let message = refused(rule(json!({ "a.b": { "regex": "(?=x)" } })));
+    let message = refused(with(json!({ "a.b": { "regex": "(?=x)" } })));
     assert!(message.contains("policy.rules[0].when[\"a.b\"].regex"), "{message}");
-    assert!(refused(rule(json!({ "a": { "startWith": "x" } }))).contains("did you mean \"startsWith\""));
-    assert!(refused(rule(json!({ "a": { "glob": "x", "equals": 1 } }))).contains("exactly one"));
-    assert!(refused(rule(json!({ "a": "x" }))).contains("exactly one"));
-    assert!(refused(rule(json!({ "a": { "not": "x" } }))).contains("exactly one"));
-    assert!(refused(rule(json!({ "a..b": { "equals": 1 } }))).contains("empty part"));
+    assert!(refused(with(json!({ "a": { "startWith": "x" } }))).contains("did you mean \"startsWith\""));
+    assert!(refused(with(json!({ "a": { "glob": "x", "equals": 1 } }))).contains("exactly one"));
+    assert!(refused(with(json!({ "a": "x" }))).contains("exactly one"));
+    assert!(refused(with(json!({ "a": { "not": "x" } }))).contains("exactly one"));
+    assert!(refused(with(json!({ "a..b": { "equals": 1 } }))).contains("empty part"));
     let unknown = serde_json::from_value::<PolicySpec>(json!({ "kind": "native", "id": 1, "dney": [] }));
     assert!(unknown.is_err());
 }

@@ -1,10 +1,10 @@
 //! The conditions of a rule: what a field of the input must be like.
 
-use globset::{GlobBuilder, GlobMatcher};
-use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::PolicyError;
+use super::glob::Glob;
+use super::pattern::Pattern;
 use crate::base::suggest::closest;
 
 const OPERATORS: &[&str] = &["glob", "regex", "equals", "in", "startsWith", "contains", "not"];
@@ -17,8 +17,8 @@ pub(super) struct When(Vec<(Vec<String>, Condition)>);
 
 #[derive(Debug)]
 enum Condition {
-    Glob(GlobMatcher),
-    Regex(Regex),
+    Glob(Glob),
+    Regex(Pattern),
     Equals(Value),
     In(Vec<Value>),
     StartsWith(String),
@@ -48,9 +48,14 @@ impl When {
 fn find<'v>(input: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(input, |value, segment| match value {
         Value::Object(map) => map.get(segment),
-        Value::Array(items) => items.get(segment.parse::<usize>().ok()?),
+        Value::Array(items) => items.get(index(segment)?),
         _ => None,
     })
+}
+
+/// An index as JavaScript writes it: `1`, not `01` or `+1`.
+fn index(segment: &str) -> Option<usize> {
+    segment.parse::<usize>().ok().filter(|index| index.to_string() == segment)
 }
 
 impl Condition {
@@ -70,11 +75,9 @@ impl Condition {
         };
         Ok(match operator.as_str() {
             "glob" => Self::Glob(glob(text()?, &path)?),
-            "regex" => Self::Regex(Regex::new(text()?).map_err(|_| {
-                let problem = "is not a valid regular expression (look-around and \
-                               back-references are not supported)";
-                PolicyError::at(path.as_str(), problem)
-            })?),
+            "regex" => {
+                Self::Regex(Pattern::compile(text()?).map_err(|problem| PolicyError::at(path.as_str(), problem))?)
+            }
             "equals" => Self::Equals(operand.clone()),
             "in" => match operand {
                 Value::Array(items) => Self::In(items.clone()),
@@ -120,12 +123,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Compiles a pattern in which `*` stands for anything, slashes too.
-pub(super) fn glob(pattern: &str, path: &str) -> Result<GlobMatcher, PolicyError> {
-    GlobBuilder::new(pattern)
-        .literal_separator(false)
-        .backslash_escape(true)
-        .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| PolicyError::at(path, format!("is not a valid pattern: {}", error.kind())))
+/// Compiles a glob.
+pub(super) fn glob(text: &str, path: &str) -> Result<Glob, PolicyError> {
+    Glob::compile(text).map_err(|problem| PolicyError::at(path, problem))
 }
