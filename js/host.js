@@ -27,12 +27,17 @@ const { execute, toJson, validate, ValidatedValues } = require('./tools.js')
 
 const NOTHING = '{"ok":null}'
 
+/** The number of what is told without waiting for an answer. */
+const NO_CALL = 0
+
 class Host {
   kept = new KeptErrors()
   validated = new ValidatedValues()
   hooks = new Hooks()
   /** @type {Map<number, AbortController>} */
   #aborts = new Map()
+  /** @type {Map<number, Promise<string>>} */
+  #pending = new Map()
   /** @type {Map<string, { messages: Message[], tools: ToolSpec[] | undefined }>} */
   #sessions = new Map()
   /** @type {Set<{ listener: (record: AgentEventRecord) => void }>} */
@@ -59,14 +64,33 @@ class Host {
    * @param {string} json
    * @returns {Promise<string>}
    */
-  callback = async (call, op, json) => {
+  callback = (call, op, json) => {
+    const answer = this.#settle(call, op, json)
+    // Without this, a promise that nobody will ever settle could be collected, and count as a failure.
+    if (call !== NO_CALL) this.#pending.set(call, answer)
+    return answer
+  }
+
+  /**
+   * @param {number} call
+   * @param {string} op
+   * @param {string} json
+   * @returns {Promise<string>}
+   */
+  async #settle(call, op, json) {
     try {
       return (await this.#answer(call, op, json)) ?? NOTHING
     } catch (error) {
       return encodeJson({ error: toData(error, fallback(op), this.kept) })
     } finally {
-      this.#aborts.delete(call)
+      this.#forget(call)
     }
+  }
+
+  /** @param {number} call */
+  #forget(call) {
+    this.#aborts.delete(call)
+    this.#pending.delete(call)
   }
 
   /**
@@ -129,7 +153,7 @@ class Host {
   #abort(call) {
     const controller = this.#aborts.get(call)
     // A callback that never settles must not keep its entry.
-    this.#aborts.delete(call)
+    this.#forget(call)
     controller?.abort(new AbortError('the call was aborted'))
   }
 

@@ -1,4 +1,6 @@
 // Bad input from the host: each kind has a defined answer and leaves the agent usable.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createLiteAgent, fakeProvider, policy, tool } from '@lite-agent/sdk'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -141,6 +143,30 @@ describe('a tool', () => {
     const { result } = await callOnce({ tools: [tool('echo', 'Echoes', z.object({ value: z.string() }), handler)] })
     expect(result).toMatchObject({ id: 'call-1', name: 'echo', isError: true })
     expect(result.content).not.toMatch(/\n\s+at |\/home\/someone/)
+  })
+
+  test('that never settles is waited for, though nothing holds its promise', async () => {
+    setFlagsFromString('--expose-gc')
+    const collectGarbage = runInNewContext('gc')
+    const abort = new AbortController()
+    let hasStarted = false
+    const never = tool('never', '', z.object({}), () => {
+      hasStarted = true
+      return new Promise(() => {})
+    })
+    const agent = createAgent({ tools: [never], model: fakeProvider([callsTurn(['never', {}]), textTurn('end')]) })
+    const results = []
+    for await (const event of agent.run('go', { signal: abort.signal })) {
+      if (event.type === 'tool_result') results.push(event.result)
+      if (event.type !== 'permission_decision') continue
+      await until(() => hasStarted)
+      for (let round = 0; round < 20; round++) {
+        await new Promise((resolve) => setImmediate(resolve))
+        collectGarbage()
+      }
+      abort.abort()
+    }
+    expect(results).toMatchObject([{ isError: true, content: expect.stringContaining('cancelled') }])
   })
 
   test('may return a lone surrogate and a NUL', async () => {

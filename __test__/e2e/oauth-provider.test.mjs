@@ -168,7 +168,7 @@ describe('a provider that fails', () => {
       const server = await startOAuth(bench.current)
       const provider = withMember(member, () => new Promise(() => {}))
       const error = await failure(connectTo(bench, server, { provider, timeoutMs: 1000 }).register())
-      expect(error).toMatchObject({ code: 'MCP_TIMEOUT' })
+      expect(error, error.message).toMatchObject({ code: 'MCP_TIMEOUT' })
       expect(error.message).toMatch(`OAuth timed out after 1000 ms while waiting for ${member}`)
       expect(await failure(connectTo(bench, server, { provider, timeoutMs: 1000 }).register())).toMatchObject({
         code: 'MCP_TIMEOUT',

@@ -141,7 +141,7 @@ test.each([
   const { agent, named } = openAgent()
   if (isTaken) {
     await agent.send(input)
-    expect(named('startRun')[0][0].messages).toEqual([user('x')])
+    expect(named('startRun')[0][0].input).toEqual([user('x')])
     return
   }
   await expect(agent.send(input)).rejects.toEqual(refusal())
@@ -160,7 +160,7 @@ test('every block of the contract is taken, with members of its own', async () =
   ]
   const given = [user(blocks, { name: undefined, mine: 1 }), { role: 'system', content: '' }]
   await agent.send(given)
-  expect(named('startRun')[0][0].messages).toEqual([user(blocks, { mine: 1 }), { role: 'system', content: '' }])
+  expect(named('startRun')[0][0].input).toEqual([user(blocks, { mine: 1 }), { role: 'system', content: '' }])
   expect(Object.isFrozen(given[0])).toBe(false)
 })
 

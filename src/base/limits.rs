@@ -70,6 +70,8 @@ pub const SESSION_NAME_BYTES: usize = 200;
 pub const HOST_TEXT_CHARS: usize = 1024;
 /// How long a host's policy or schema may take.
 pub const HOST_DEADLINE: Duration = Duration::from_secs(10);
+/// Up to this many bytes a result's structured content is read at once; larger ones on a thread that may block.
+pub const QUICK_CHECK_BYTES: usize = 16 * 1024;
 /// How long checking a value against a server's schema may take.
 pub const VALIDATION_DEADLINE: Duration = Duration::from_secs(2);
 /// How many events may wait for a run's own consumer, and how many of tools for the subscribers.

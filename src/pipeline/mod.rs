@@ -3,6 +3,7 @@
 //! Every failure on the way is a result that the model can read; none ends the run.
 
 pub mod call;
+mod check;
 pub mod event;
 pub mod hooks;
 mod large;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use self::call::ToolCall;
+use self::check::Misfit;
 use self::event::{CallEvent, ToolResultEvent};
 use self::hooks::{HookError, HookEvent, HookName, HookStatus, HookToolResult, RunHooks};
 use self::large::ResultText;
@@ -29,12 +31,11 @@ use crate::archive::context::{self, TurnBudget};
 use crate::base::code::ErrorCode;
 use crate::base::emitter::Emitter;
 use crate::base::fault::HostError;
-use crate::base::limits::{HOST_DEADLINE, HOST_TEXT_CHARS, PROJECTION_BYTES, VALIDATION_DEADLINE};
+use crate::base::limits::{HOST_DEADLINE, HOST_TEXT_CHARS, PROJECTION_BYTES};
 use crate::base::redact::hide;
 use crate::mcp::catalog::CatalogTool;
 use crate::mcp::connection::{CallRequest, Progress, ProgressQueue};
 use crate::mcp::registry::{ConnectWarning, ReadyServer};
-use crate::schema::{CompiledSchema, describe};
 
 /// What came of a call: text for the model.
 #[derive(Debug)]
@@ -177,7 +178,7 @@ impl Pipeline {
                 }
             }
             Route::Server(_, tool) => {
-                let (input, verdict) = check(Arc::clone(tool), Which::Input, object(&call.input)?).await?;
+                let (input, verdict) = check::input(tool, object(&call.input)?).await?;
                 verdict.map_err(misfit)?;
                 Ok(input)
             }
@@ -279,12 +280,14 @@ impl Pipeline {
                 "MCP_SCHEMA: the tool declares an output schema and its result has no structuredContent. {UNCERTAIN}"
             )));
         };
-        let value = serde_json::from_str(structured.get()).map_err(|_| {
-            Refusal(format!("MCP_PROTOCOL: the result's structuredContent cannot be read. {UNCERTAIN}"))
-        })?;
-        let (_, verdict) = check(Arc::clone(tool), Which::Output, value).await?;
-        verdict.map_err(|told| {
-            Refusal(format!("MCP_SCHEMA: the result breaks the tool's own output schema ({told}). {UNCERTAIN}"))
+        check::output(tool, structured).await.map_err(|misfit| match misfit {
+            Misfit::Unreadable => {
+                Refusal(format!("MCP_PROTOCOL: the result's structuredContent cannot be read. {UNCERTAIN}"))
+            }
+            Misfit::Breaks(told) => {
+                Refusal(format!("MCP_SCHEMA: the result breaks the tool's own output schema ({told}). {UNCERTAIN}"))
+            }
+            Misfit::Unjudged(refusal) => refusal,
         })
     }
 
@@ -308,21 +311,6 @@ impl Pipeline {
 const CANCELLED: &str = "the call was cancelled. Its outcome may be unknown; do not repeat side effects automatically.";
 const UNCERTAIN: &str = "The outcome of the call may be unknown; do not repeat side effects automatically.";
 
-#[derive(Clone, Copy)]
-enum Which {
-    Input,
-    Output,
-}
-
-impl Which {
-    const fn of(self, tool: &CatalogTool) -> Option<&CompiledSchema> {
-        match self {
-            Self::Input => Some(&tool.input),
-            Self::Output => tool.output.as_ref(),
-        }
-    }
-}
-
 /// The input of a tool that takes an object; none at all is an empty one.
 fn object(input: &Value) -> Result<Value, Refusal> {
     match input {
@@ -335,27 +323,6 @@ fn object(input: &Value) -> Result<Value, Refusal> {
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 fn misfit(told: String) -> Refusal {
     Refusal(format!("the input does not fit the tool's schema: {told}"))
-}
-
-type Checked = (Value, Result<(), String>);
-
-/// Validates a value: at once when that is quick, else on a thread that may block, for two seconds at most.
-async fn check(tool: Arc<CatalogTool>, which: Which, value: Value) -> Result<Checked, Refusal> {
-    let judge = |schema: &CompiledSchema, value: &Value| schema.validate(value).map_err(|found| describe(&found));
-    let Some(schema) = which.of(&tool) else { return Ok((value, Ok(()))) };
-    if schema.is_quick(&value) {
-        let verdict = judge(schema, &value);
-        return Ok((value, verdict));
-    }
-    let work = tokio::task::spawn_blocking(move || {
-        let verdict = which.of(&tool).map_or(Ok(()), |schema| judge(schema, &value));
-        (value, verdict)
-    });
-    match tokio::time::timeout(VALIDATION_DEADLINE, work).await {
-        Ok(Ok(checked)) => Ok(checked),
-        Ok(Err(_)) => Err(Refusal("INTERNAL: checking a value against the tool's schema failed".into())),
-        Err(_) => Err(Refusal("MCP_LIMIT: checking a value against the tool's schema took more than 2 s".into())),
-    }
 }
 
 /// A host tool's own error message is the host's to show; its stack, paths and secrets are not.
