@@ -105,7 +105,7 @@ class Host {
     const args = JSON.parse(json)
     switch (op) {
       case 'oauth.call':
-        return `{"ok":${await callProvider(this.#oauth(args.server), args.member, args.args)}}`
+        return `{"ok":${await callProvider(this.#oauth(args.server), args.member, args.args, this.#signal(call))}}`
       case 'oauth.authorize':
         return `{"ok":${await authorizeWith(this.#oauth(args.server), args.url, this.#signal(call))}}`
       case 'abort':

@@ -103,15 +103,16 @@ function readOAuth(value) {
  * @param {OAuthPart} part
  * @param {string} member
  * @param {unknown[]} args
+ * @param {AbortSignal} signal
  * @returns {Promise<string>}
  */
-async function callProvider({ provider }, member, args) {
+async function callProvider({ provider }, member, args, signal) {
   const own = /** @type {Members} */ (/** @type {unknown} */ (provider))
   switch (member) {
     case 'describe':
       return json(describe(own), member)
     case 'invalidateCredentials':
-      return json(await invalidate(own, args), member)
+      return json(await invalidate(own, args, signal), member)
     case 'prepareTokenRequest': {
       const params = await call(own, member, args)
       return json(params == null ? null : pairs(params, member), member)
@@ -159,11 +160,13 @@ const address = (value) => (value instanceof URL ? value.href : value)
  *
  * @param {Members} provider
  * @param {unknown[]} args
+ * @param {AbortSignal} signal
  */
-async function invalidate(provider, [scope, ctx, seen]) {
+async function invalidate(provider, [scope, ctx, seen], signal) {
   const [reader, mark] = scope === 'client' ? ['clientInformation', 'client_id'] : ['tokens', 'access_token']
   const stored = await call(provider, reader, [ctx])
   if (isRecord(stored) && stored[mark] !== seen) return false
+  signal.throwIfAborted()
   await call(provider, 'invalidateCredentials', [scope])
   return true
 }

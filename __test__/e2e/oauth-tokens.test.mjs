@@ -31,6 +31,7 @@ test('five calls at once with a token that is over: one refresh, five successes'
   await server.control({ revoke: true, set: { tokenFault: { kind: 'hold' } } })
   const running = collect(agent.run('go'))
   await until(() => server.at('mcp', '/mcp').filter(({ message }) => message.method === 'tools/call').length === 5)
+  await until(() => server.tokenRequests().length === 2)
   await server.control({ release: true })
   const results = resultsOf(await running)
 
@@ -202,6 +203,40 @@ describe('a refresh that fails', () => {
       expect(next.isError).toBeFalsy()
     })
   }
+
+  test('no answer at all: the call ends in time, everything is kept, and the next one succeeds', async () => {
+    const server = await startOAuth(bench.current)
+    const turns = [callsTurn(call), textTurn('failed'), callsTurn(call), textTurn('done')]
+    const { agent, provider, register } = connectTo(bench, server, { turns })
+    await register({ timeoutMs: 1000 })
+    const kept = structuredClone(provider.store)
+    await server.control({ revoke: true, set: { tokenFault: { kind: 'hang' } } })
+    const [failed] = resultsOf(await collect(agent.run('go')))
+    expect(failed).toMatchObject({ isError: true, content: expect.stringMatching(/^(MCP_TIMEOUT|OAUTH_FAILED): /) })
+    expect(provider.store).toEqual(kept)
+
+    const [next] = resultsOf(await collect(agent.run('again')))
+    expect(next.isError).toBeFalsy()
+  })
+
+  test('a refresh that a call gave up is finished for the next one, and its token is saved', async () => {
+    const server = await startOAuth(bench.current)
+    const turns = [callsTurn(call), callsTurn(call), textTurn('done')]
+    const { agent, provider, register } = connectTo(bench, server, { turns })
+    await register()
+    await server.control({ revoke: true, set: { tokenFault: { kind: 'hold' } } })
+    const stop = new AbortController()
+    const aborted = collect(agent.run('go', { signal: stop.signal }))
+    await until(() => server.tokenRequests().length === 2)
+    stop.abort()
+    await aborted
+    await server.control({ release: true })
+    await until(() => provider.store.tokens.access_token === server.issued()[1]?.access)
+
+    const [next] = resultsOf(await collect(agent.run('again')))
+    expect(next.isError).toBeFalsy()
+    expect(server.tokenRequests()).toHaveLength(2)
+  })
 
   test('invalid_grant: the tokens are invalidated, nobody is asked, and the call says what to do', async () => {
     const { server, provider, result, register, agent } = await refreshing({}, { control: { revokeRefresh: true } })

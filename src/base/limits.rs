@@ -38,8 +38,8 @@ pub const LISTEN_FAILURES: usize = 5;
 pub const OAUTH_BYTES: usize = 1024 * 1024;
 /// Longest callback URL of a sign-in, in bytes.
 pub const OAUTH_CALLBACK_BYTES: usize = 64 * 1024;
-/// How often a call may ask for more scope, per resource and operation.
-pub const OAUTH_STEP_UPS: usize = 3;
+/// How often one operation of a server may lead to a sign-in before more scope is not asked for any more.
+pub const OAUTH_SIGN_INS: usize = 3;
 /// How long a process may take to end after its input closes, and again after it is asked to stop.
 pub const CLOSE_GRACE: Duration = Duration::from_millis(1500);
 /// Most servers of one agent.

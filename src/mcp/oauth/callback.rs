@@ -2,6 +2,7 @@
 
 use subtle::ConstantTimeEq;
 use url::Url;
+use zeroize::Zeroize;
 
 use super::trust::has_user_info;
 use crate::base::limits::OAUTH_CALLBACK_BYTES;
@@ -27,15 +28,16 @@ pub(super) fn accept(callback: &str, expected: &Expected<'_>) -> Option<Secret> 
     if callback.chars().any(|c| c.is_control() || c == ' ' || c == '\\') {
         return None;
     }
-    let (url, registered) = (Url::parse(callback).ok()?, Url::parse(expected.redirect).ok()?);
+    let (parsed, registered) = (Wiped(Some(Url::parse(callback).ok()?)), Url::parse(expected.redirect).ok()?);
+    let url = parsed.0.as_ref()?;
     let same_place = url.scheme() == registered.scheme()
         && url.host() == registered.host()
         && url.port_or_known_default() == registered.port_or_known_default()
         && url.path() == registered.path();
-    if !same_place || !keeps_query(&url, &registered) {
+    if !same_place || !keeps_query(url, &registered) {
         return None;
     }
-    let [state, code, error, issuer] = ["state", "code", "error", "iss"].map(|name| values(&url, name));
+    let [state, code, error, issuer] = ["state", "code", "error", "iss"].map(|name| values(url, name));
     if [&state, &code, &error, &issuer].iter().any(|values| values.len() > 1) {
         return None;
     }
@@ -47,6 +49,17 @@ pub(super) fn accept(callback: &str, expected: &Expected<'_>) -> Option<Secret> 
     };
     let code = code.into_iter().next().filter(|code| !code.expose().is_empty());
     code.filter(|_| own_state && own_issuer && error.is_empty())
+}
+
+/// A parsed callback; the code in it does not stay in memory.
+struct Wiped(Option<Url>);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        if let Some(url) = self.0.take() {
+            String::from(url).zeroize();
+        }
+    }
 }
 
 /// Whether every parameter of the registered callback is there, as often as it was.

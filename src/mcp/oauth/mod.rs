@@ -48,7 +48,7 @@ use self::pause::Pauses;
 use self::provider::Provider;
 use self::renewal::{Cause, Need};
 use self::trust::Trust;
-use crate::base::limits::OAUTH_STEP_UPS;
+use crate::base::limits::OAUTH_SIGN_INS;
 
 const REVISION: &str = "2026-07-28";
 
@@ -94,8 +94,8 @@ struct State {
     site: Option<Site>,
     /// The scope of the last sign-in.
     asked: Option<String>,
-    /// How often more scope was asked for, by operation.
-    step_ups: HashMap<String, usize>,
+    /// How often somebody was asked to sign in, by operation.
+    sign_ins: HashMap<String, usize>,
     flight: Option<Flight>,
 }
 
@@ -186,9 +186,17 @@ impl Authorizer {
     }
 
     /// Another token after a 401.
-    pub(crate) async fn unauthorized(self: &Arc<Self>, refused: Refused) -> Result<Arc<Token>, OAuthError> {
+    pub(crate) async fn unauthorized(
+        self: &Arc<Self>,
+        refused: Refused,
+        operation: &str,
+    ) -> Result<Arc<Token>, OAuthError> {
         let Refused { challenge, token, tried } = refused;
-        self.replaced(&Need { challenge, used: token, tried, cause: Cause::Refused }).await
+        let token = self.replaced(&Need { challenge, used: token, tried, cause: Cause::Refused }).await?;
+        if token.origin == Origin::Issued {
+            *self.state().sign_ins.entry(operation.to_owned()).or_default() += 1;
+        }
+        Ok(token)
     }
 
     /// A token that reaches farther, after a 403 that asks for scope.
@@ -203,8 +211,8 @@ impl Authorizer {
         }
         {
             let mut state = self.state();
-            let count = state.step_ups.entry(operation.to_owned()).or_default();
-            if *count == OAUTH_STEP_UPS {
+            let count = state.sign_ins.entry(operation.to_owned()).or_default();
+            if *count >= OAUTH_SIGN_INS {
                 let next = "it was asked for three times already and will not be asked for again";
                 return Err(OAuthError::Scope { next });
             }

@@ -45,7 +45,7 @@ impl Authorization {
             let challenge = Challenge::read(response.headers());
             let refused = Refused { challenge, token: token.take(), tried };
             let next = match status {
-                StatusCode::UNAUTHORIZED => authorizer.unauthorized(refused).await?,
+                StatusCode::UNAUTHORIZED => authorizer.unauthorized(refused, &post.operation).await?,
                 StatusCode::FORBIDDEN if refused.challenge.wants_more_scope() => {
                     let _pause = authorizer.pauses.pause(post.id);
                     authorizer.forbidden(refused, &post.operation).await?
