@@ -1,8 +1,12 @@
 // Host providers of every style, and ones that throw, hang or lie: plain words, and the provider is free again.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import { MemoryProvider, startOAuth } from '../servers/oauth-host.mjs'
 import { connectTo, failure, useBench } from './oauth-bench.mjs'
 
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc')
 const bench = useBench()
 
 describe('styles', () => {
@@ -166,7 +170,11 @@ describe('a provider that fails', () => {
   for (const member of ['tokens', 'clientInformation', 'saveCodeVerifier']) {
     test(`${member}() that never ends`, async () => {
       const server = await startOAuth(bench.current)
-      const provider = withMember(member, () => new Promise(() => {}))
+      // Nobody but the agent knows this promise; collecting garbage must not end it.
+      const provider = withMember(member, () => {
+        setImmediate(collectGarbage)
+        return new Promise(() => {})
+      })
       const error = await failure(connectTo(bench, server, { provider, timeoutMs: 1000 }).register())
       expect(error, error.message).toMatchObject({ code: 'MCP_TIMEOUT' })
       expect(error.message).toMatch(`OAuth timed out after 1000 ms while waiting for ${member}`)
