@@ -1,6 +1,6 @@
 // No secret of a sign-in is in anything that a host, a model or a log can see.
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -9,9 +9,11 @@ import { useBench } from './oauth-bench.mjs'
 const bench = useBench()
 const child = fileURLToPath(new URL('children/oauth-flow.mjs', import.meta.url))
 
+const namesBelow = (directory) => readdirSync(directory, { recursive: true })
+
 /** All text below a directory: transcripts, archives, and whatever else an agent writes. */
 function filesBelow(directory) {
-  return readdirSync(directory, { recursive: true })
+  return namesBelow(directory)
     .map((name) => join(directory, name))
     .filter((path) => statSync(path).isFile())
     .map((path) => readFileSync(path, 'latin1'))
@@ -78,6 +80,7 @@ describe('nothing leaks', () => {
       expect(seen.sinks.approvals).toHaveLength(1)
       expect(seen.sinks.events.length).toBeGreaterThan(0)
       expect(seen.sinks.lists).toHaveLength(2)
+      expect(namesBelow(seen.directory).some((name) => name.endsWith('.jsonl'))).toBe(true)
     })
   }
 })
@@ -85,6 +88,8 @@ describe('nothing leaks', () => {
 test('a leak that is planted in any sink is found by the same search', () => {
   const seen = goThrough('sign-in')
   const [secret] = seen.secrets
+  const archived = namesBelow(seen.directory).filter((name) => name.includes('.context/'))
+  expect(archived.length).toBeGreaterThan(0)
   for (const sink of ['events', 'lists', 'errors', 'approvals', 'trace', 'output']) {
     const value = seen.sinks[sink]
     const planted =
@@ -95,7 +100,11 @@ test('a leak that is planted in any sink is found by the same search', () => {
     const errors = [{ message: '', stack: '', json: '', [part]: encodeURIComponent(secret) }]
     expect(leaks({ ...seen, sinks: { ...seen.sinks, errors } })).toEqual({ errors: [secret] })
   }
-  mkdirSync(join(seen.directory, 'sessions'))
-  writeFileSync(join(seen.directory, 'sessions', 'one.jsonl'), JSON.stringify({ text: secret }))
-  expect(leaks(seen)).toEqual({ files: [secret] })
+  for (const name of [archived.at(-1), namesBelow(seen.directory).find((name) => name.endsWith('.jsonl'))]) {
+    const path = join(seen.directory, name)
+    const before = readFileSync(path)
+    appendFileSync(path, JSON.stringify({ text: secret }))
+    expect(leaks(seen)).toEqual({ files: [secret] })
+    writeFileSync(path, before)
+  }
 })

@@ -15,7 +15,8 @@ const marked = {
   code: 'SENTINEL-code',
   secret: 'SENTINEL-secret',
 }
-const turn = () => [callsTurn(['mcp__docs__echo', { value: 'hi' }]), textTurn('done')]
+// Large enough for the archive; the session is saved, too.
+const turn = () => [callsTurn(['mcp__docs__echo', { value: 'hi '.repeat(10_000) }]), textTurn('done')]
 const seen = { events: [], lists: [], errors: [], approvals: [] }
 const secrets = new Set()
 
