@@ -9,7 +9,7 @@ const model = fakeProvider([
   { message: { role: 'assistant', content: [textBlock('2 and 3 make 5.')] } },
 ])
 
-const agent = createLiteAgent({ workdir: process.cwd(), model, tools: [add], strictMcpConfig: true })
+const agent = createLiteAgent({ workdir: process.cwd(), model, tools: [add], strictMcpConfig: true, sessions: false })
 for await (const event of agent.run('What is 2 + 3?')) {
   if (event.type === 'tool_result') console.log('tool:', event.result.content)
   if (event.type === 'done') console.log('model:', event.result.text)

@@ -19,6 +19,7 @@ const agent = createLiteAgent({
   tools: [read],
   permission: policy({ rules: [{ when: { page: { equals: 'admin' } }, effect: 'deny' }] }),
   strictMcpConfig: true,
+  sessions: false,
 })
 
 agent.hook('run:start', ({ input }) => console.log('run:', input))
