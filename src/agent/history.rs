@@ -110,13 +110,10 @@ impl History {
     }
 
     /// A request to the model with all messages.
-    pub fn request(&mut self, config: &ResolvedConfig, tools: &ToolTable) -> ModelRequest {
+    #[must_use]
+    pub fn request(&self, config: &ResolvedConfig, tools: &ToolTable) -> ModelRequest {
         let history = self.unsynced();
-        self.synced = self.messages.len();
         let told = self.told_tools.as_ref().is_some_and(|told| told.get() == tools.specs().get());
-        if !told {
-            self.told_tools = Some(Arc::clone(tools.specs()));
-        }
         ModelRequest {
             request: RequestHead {
                 model: Arc::clone(&config.model),
@@ -125,6 +122,13 @@ impl History {
             },
             history,
         }
+    }
+
+    /// The host answered a request with all messages so far and these tools. A request that was given up may never
+    /// have reached it, so only an answer counts.
+    pub fn answered(&mut self, tools: &ToolTable) {
+        self.synced = self.messages.len();
+        self.told_tools = Some(Arc::clone(tools.specs()));
     }
 
     /// What the host has not seen.

@@ -200,6 +200,7 @@ impl Run {
             let Some(answer) = self.ask_model(history, &pipeline.tools, turn, &mut text).await? else {
                 return Ok(self.end_turn(turn, text, usage, StopReason::Aborted).await);
             };
+            history.answered(&pipeline.tools);
             usage.add(&answer.usage);
             text.clone_from(&answer.text);
             history.add(vec![Arc::clone(&answer.message)]).await?;
