@@ -71,6 +71,7 @@ export interface NativeAgent {
   dropRun(run: number): Promise<void>
   setListening(on: boolean): void
   pushChunk(call: number, json: string): number
+  pushLastChunk(call: number, json: string): number
   chunkReady(call: number): Promise<boolean>
   endChunks(call: number): void
   emitEvent(run: number, json: string): void

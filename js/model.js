@@ -9,6 +9,8 @@ const { encodeJson, isRecord, kindOf } = require('./json.js')
 
 const FULL = 1
 const CLOSED = 2
+/** How the chunk begins after which nothing is read; one that is written otherwise is ended by the native side. */
+const LAST = '{"type":"message_done",'
 
 /**
  * Pushes every chunk of a model's stream; resolves when the stream is over, the native side has
@@ -64,7 +66,10 @@ async function flow(iterator, native, call, isOver) {
     if (!isRecord(step)) throw new ProviderError(`the model's iterator gave ${kindOf(step)}`)
     if (step.done) return true
     try {
-      if (!(await push(native, call, encode(step.value)))) return false
+      const json = encode(step.value)
+      // As it crosses, not as the host's object says: that is what the loop ends the call by.
+      const isLast = json.startsWith(LAST)
+      if (!(await push(native, call, json, isLast)) || isLast) return false
     } catch (error) {
       close(iterator)
       throw error
@@ -77,11 +82,12 @@ async function flow(iterator, native, call, isOver) {
  * @param {NativeAgent} native
  * @param {number} call
  * @param {string} json
+ * @param {boolean} isLast whether nothing follows
  * @returns {Promise<boolean>} false: the queue is closed
  */
-async function push(native, call, json) {
+async function push(native, call, json, isLast) {
   for (;;) {
-    const state = native.pushChunk(call, json)
+    const state = isLast ? native.pushLastChunk(call, json) : native.pushChunk(call, json)
     if (state === CLOSED) return false
     if (state !== FULL) return true
     if (!(await native.chunkReady(call))) return false

@@ -51,6 +51,9 @@ export function openAgent(given, script = {}) {
     pushChunk(call, json) {
       return this.#say('pushChunk', [call, JSON.parse(json)], 0)
     }
+    pushLastChunk(call, json) {
+      return this.#say('pushLastChunk', [call, JSON.parse(json)], 0)
+    }
     async chunkReady(call) {
       return this.#say('chunkReady', [call], true)
     }

@@ -34,16 +34,18 @@ test('a model gets the whole history though only what is new crosses', async () 
 })
 
 test('a chunk that finds the queue full is pushed again', async () => {
-  const states = [1, 0, 0]
+  const states = [1, 0]
+  const last = [1, 0]
   const model = sdk.fakeProvider([{ text: 'a', message: { role: 'assistant', content: [] } }])
-  const agent = openAgent({ model }, { pushChunk: () => states.shift() })
+  const agent = openAgent({ model }, { pushChunk: () => states.shift(), pushLastChunk: () => last.shift() })
   expect(await agent.ask('model.stream', ask(0, []))).toEqual({ ok: null })
   const usage = { inputTokens: 0, outputTokens: 0 }
   expect(agent.named('pushChunk').map(([, chunk]) => chunk)).toEqual([
     { type: 'text_delta', text: 'a' },
     { type: 'text_delta', text: 'a' },
-    { type: 'message_done', message: { role: 'assistant', content: [] }, usage },
   ])
+  const done = { type: 'message_done', message: { role: 'assistant', content: [] }, usage }
+  expect(agent.named('pushLastChunk').map(([, chunk]) => chunk)).toEqual([done, done])
 })
 
 test('a closed queue returns the generator', async () => {

@@ -167,6 +167,12 @@ impl NativeAgent {
         self.host.push(call, chunk) as u32
     }
 
+    /// Hands over the chunk that ends a model's answer, as `pushChunk`; once it is taken, nobody aborts the call.
+    #[napi(catch_unwind)]
+    pub fn push_last_chunk(&self, call: u32, chunk: String) -> u32 {
+        self.host.push_last(call, chunk) as u32
+    }
+
     /// Resolves when a model may push again; `false` when nobody reads any more.
     #[napi]
     pub async fn chunk_ready(&self, call: u32) -> bool {

@@ -31,7 +31,14 @@ pub(crate) type HostFunction = ThreadsafeFunction<HostArgs, Promise<String>, Hos
 pub(crate) struct Host {
     function: HostFunction,
     next_call: AtomicU32,
-    sinks: Mutex<HashMap<u32, mpsc::Sender<String>>>,
+    sinks: Mutex<HashMap<u32, Sink>>,
+}
+
+/// Where a model call's chunks go.
+enum Sink {
+    Open(mpsc::Sender<String>),
+    /// The last chunk is taken; the shim ends the stream by itself.
+    Ended,
 }
 
 /// A reply of the host.
@@ -51,7 +58,7 @@ struct AbortOnDrop<'a> {
 
 impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.answered && !self.host.has_ended(self.call) {
             let args = (0, "abort".to_owned(), format!("{{\"call\":{}}}", self.call)).into();
             self.host.function.call(args, ThreadsafeFunctionCallMode::NonBlocking);
         }
@@ -83,12 +90,19 @@ impl Host {
         Self { function, next_call: AtomicU32::new(1), sinks: Mutex::default() }
     }
 
-    fn sinks(&self) -> MutexGuard<'_, HashMap<u32, mpsc::Sender<String>>> {
+    fn sinks(&self) -> MutexGuard<'_, HashMap<u32, Sink>> {
         self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sink(&self, call: u32) -> Option<mpsc::Sender<String>> {
-        self.sinks().get(&call).cloned()
+        match self.sinks().get(&call) {
+            Some(Sink::Open(sender)) => Some(sender.clone()),
+            Some(Sink::Ended) | None => None,
+        }
+    }
+
+    fn has_ended(&self, call: u32) -> bool {
+        matches!(self.sinks().get(&call), Some(Sink::Ended))
     }
 
     /// Hands a chunk to the loop, if it has room.
@@ -97,6 +111,23 @@ impl Host {
             Some(Ok(())) => Pushed::Taken,
             Some(Err(mpsc::error::TrySendError::Full(_))) => Pushed::Full,
             _ => Pushed::Closed,
+        }
+    }
+
+    /// Hands over the chunk after which the shim ends the stream by itself, so that nothing need tell it to.
+    pub(crate) fn push_last(&self, call: u32, chunk: String) -> Pushed {
+        // Marked before it is sent: the loop may drop the call as soon as it has the chunk.
+        let Some(Sink::Open(sender)) = self.sinks().insert(call, Sink::Ended) else {
+            self.sinks().remove(&call);
+            return Pushed::Closed;
+        };
+        match sender.try_send(chunk) {
+            Ok(()) => Pushed::Taken,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.sinks().insert(call, Sink::Open(sender));
+                Pushed::Full
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Pushed::Closed,
         }
     }
 
@@ -145,7 +176,7 @@ impl ModelClient for HostParts {
         Box::pin(async move {
             let call = self.0.number();
             let json = serde_json::to_string(&request).map_err(|error| HostError::border(error.to_string()))?;
-            self.0.sinks().insert(call, chunks);
+            self.0.sinks().insert(call, Sink::Open(chunks));
             let _sink = Streaming { host: &self.0, call };
             self.0.ask_as::<IgnoredAny>(call, "model.stream", json).await.map(|_| ())
         })
