@@ -204,6 +204,43 @@ test('calls of one turn run at once up to maxParallelTools, and results keep the
   expect(toolMessage.content.map((block) => block.content)).toEqual(['done 1', 'done 2', 'done 3', 'done 4'])
 })
 
+test('a slow call does not keep the next ones from starting', async () => {
+  const started = []
+  let release
+  const wait = tool('wait', 'Waits', z.object({ n: z.number() }), async ({ n }) => {
+    started.push(n)
+    if (n === 1) await new Promise((resolve) => (release = resolve))
+    if (n === 4) release()
+    return `done ${n}`
+  })
+  const agent = createAgent([callsTurn(...[1, 2, 3, 4].map((n) => ['wait', { n }])), textTurn('end')], {
+    tools: [wait],
+    maxParallelTools: 2,
+  })
+  const { messages } = await agent.send('go')
+  expect(started).toEqual([1, 2, 3, 4])
+  const toolMessage = messages.find((message) => message.content[0]?.type === 'tool_result')
+  expect(toolMessage.content.map((block) => block.content)).toEqual(['done 1', 'done 2', 'done 3', 'done 4'])
+})
+
+test('a model that has given its message is closed, not aborted', async () => {
+  const ended = []
+  const model = {
+    id: 'model',
+    async *stream(_request, signal) {
+      try {
+        yield { type: 'message_done', ...textTurn('ok'), usage: { inputTokens: 1, outputTokens: 1 } }
+        ended.push('read on')
+      } finally {
+        ended.push(`closed, aborted: ${signal.aborted}`)
+      }
+    },
+  }
+  const agent = createAgent([], { model })
+  for (let at = 0; at < 20; at++) await agent.send('go')
+  expect(ended).toEqual(Array(20).fill('closed, aborted: false'))
+})
+
 test('the model sees only what is allowed, with the server’s schema unchanged', async () => {
   const stdio = bench.stdio('official-stdio')
   const requests = []

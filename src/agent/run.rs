@@ -229,9 +229,17 @@ impl Run {
             self.emitter.emit(RunEvent::ToolUse { call }).await;
         }
         // Boxed one by one: the compiler cannot prove a lazy stream of these borrows `Send`.
-        let calls: Vec<BoxFuture<'_, ToolOutcome>> =
-            answer.calls.iter().map(|call| pipeline.run(call, turn).boxed()).collect();
-        stream::iter(calls).buffered(self.agent.config.max_parallel_tools).collect().await
+        let calls: Vec<BoxFuture<'_, (usize, ToolOutcome)>> = answer
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(at, call)| pipeline.run(call, turn).map(move |outcome| (at, outcome)).boxed())
+            .collect();
+        // In the order in which they end, so that a slow one does not keep the next ones from starting.
+        let mut ended: Vec<_> =
+            stream::iter(calls).buffer_unordered(self.agent.config.max_parallel_tools).collect().await;
+        ended.sort_by_key(|(at, _)| *at);
+        ended.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     /// One model call; `None` when the run is aborted meanwhile.
