@@ -688,8 +688,8 @@ export interface LiteAgent {
    */
   listSessions(): Promise<StoredSession[]>
   /**
-   * Removes the messages and the archive of a session; it is fine when there is none.
-   * @throws {StorageError} while the session runs, when it cannot be removed, and with `sessions: false`.
+   * Removes the messages and the archive of a session, from memory and disk; it is fine when there is none.
+   * @throws {StorageError} while the session runs, and when it cannot be removed.
    */
   deleteSession(id: string): Promise<void>
   /** The agent's servers. */

@@ -111,8 +111,7 @@ class LiteAgent {
   async deleteSession(id) {
     this.#requireOpen()
     requireId(id)
-    const { history } = await this.#settle(this.#native.deleteSession(id))
-    this.#host.forgetHistory(history)
+    await this.#settle(this.#native.deleteSession(id))
   }
 
   /**

@@ -48,8 +48,8 @@ export type PolicySpec =
 
 /** New messages of a session: `messages[0]` stands at index `from`. */
 export interface HistorySlice {
-  /** The session's id, or another key once the session was deleted. */
-  session: string
+  /** What the messages of the session are kept under, until `history.forget` names it. */
+  key: string
   from: number
   messages: unknown[]
 }

@@ -134,6 +134,9 @@ class Host {
       case 'hook':
         await this.hooks.call(args.handler, this.#ownEvent(args.event), this.#signal(call))
         return undefined
+      case 'history.forget':
+        this.#sessions.delete(args.key)
+        return undefined
       case 'tool.forget':
         this.validated.take(args.run, args.callId)
         return undefined
@@ -198,22 +201,17 @@ class Host {
    */
   #request({ tools, ...rest }, history) {
     const messages = this.applyHistory(history)
-    const session = this.#session(history.session)
+    const session = this.#session(history.key)
     if (tools) session.tools = freezeJson(tools)
     const seen = tools ?? session.tools
     return seen?.length ? { ...rest, messages, tools: [...seen] } : { ...rest, messages }
   }
 
-  /** @param {string} id */
-  #session(id) {
-    const session = this.#sessions.get(id) ?? { messages: [], tools: undefined }
-    this.#sessions.set(id, session)
+  /** @param {string} key What the messages of a session are kept under. */
+  #session(key) {
+    const session = this.#sessions.get(key) ?? { messages: [], tools: undefined }
+    this.#sessions.set(key, session)
     return session
-  }
-
-  /** @param {string} key What the messages of a deleted session are kept under. */
-  forgetHistory(key) {
-    this.#sessions.delete(key)
   }
 
   /**
@@ -222,8 +220,8 @@ class Host {
    * @param {HistorySlice} history
    * @returns {Message[]}
    */
-  applyHistory({ session, from, messages }) {
-    const known = this.#session(session).messages
+  applyHistory({ key, from, messages }) {
+    const known = this.#session(key).messages
     if (from > known.length) {
       throw new AgentError(`the history of a session skips from ${known.length} to ${from}`)
     }

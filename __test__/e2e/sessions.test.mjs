@@ -215,7 +215,7 @@ test('the archive of a session is there for the next agent, and for no other ses
   expect(result).toMatchObject({ isError: true, content: expect.stringContaining('no archived result') })
 })
 
-test('with sessions: false nothing is written, listed or deleted', async () => {
+test('with sessions: false nothing is written or listed, and a session is deleted from memory', async () => {
   const agent = createAgent({ sessions: false })
   await agent.send('one')
   expect((await agent.send('two')).messages).toHaveLength(4)
@@ -226,10 +226,27 @@ test('with sessions: false nothing is written, listed or deleted', async () => {
   expect((await agent.send('four')).messages).toHaveLength(6)
   expect(existsSync(home)).toBe(false)
   await expect(agent.listSessions()).rejects.toThrow(StorageError)
-  await expect(agent.deleteSession(id)).rejects.toMatchObject({
-    code: 'STORAGE',
-    message: expect.stringContaining('memory'),
-  })
+  await agent.deleteSession(id)
+  await agent.deleteSession('never there')
+  expect((await agent.send('five')).messages).toHaveLength(2)
+})
+
+test('a session that is no longer in memory is read from the disk', async () => {
+  const agent = createAgent()
+  const ids = Array.from({ length: 20 }, (_, at) => `session-${at}`)
+  for (const turn of [1, 2]) {
+    for (const sessionId of ids) {
+      expect((await agent.send(`turn ${turn}`, { sessionId })).messages, sessionId).toHaveLength(2 * turn)
+    }
+  }
+  // Many at once, and the events of one are read after it went.
+  const late = agent.run('turn 3', { sessionId: ids[0] })
+  const first = await late.next()
+  await Promise.all(ids.slice(1).map((sessionId) => agent.send('turn 3', { sessionId })))
+  expect(first.value.type).toBe('turn_start')
+  let event = await late.next()
+  while (!event.done) event = await late.next()
+  expect(event.value.messages).toHaveLength(6)
 })
 
 test('ids are checked, and a closed agent has no sessions', async () => {

@@ -28,7 +28,7 @@ export function openAgent(given, script = {}) {
       return this.#say('listSessions', [], '{"ok":[]}')
     }
     async deleteSession(session) {
-      return this.#say('deleteSession', [session], JSON.stringify({ ok: { history: session } }))
+      return this.#say('deleteSession', [session], '{"ok":null}')
     }
     startRun(json) {
       return this.#say('startRun', [JSON.parse(json)], '{"ok":{"run":1}}')
@@ -94,9 +94,9 @@ export function openAgent(given, script = {}) {
 }
 
 /** A run's outcome as it crosses the border. */
-export function result(session, from, messages) {
+export function result(key, from, messages) {
   const usage = { inputTokens: 0, outputTokens: 0 }
-  return JSON.stringify({ ok: { text: 't', usage, stopReason: 'stop', history: { session, from, messages } } })
+  return JSON.stringify({ ok: { text: 't', usage, stopReason: 'stop', history: { key, from, messages } } })
 }
 
 /** A model that is never asked. */

@@ -242,7 +242,7 @@ test('nobody can change the messages and tools that others hold', async () => {
   }).toThrow(TypeError)
   first.messages.length = 0
   const tools = [{ name: 't', description: '', parameters: { type: 'object' } }]
-  const request = { request: { model: 'm', tools }, history: { session: 's1', from: 2, messages: [] } }
+  const request = { request: { model: 'm', tools }, history: { key: 's1', from: 2, messages: [] } }
   await ask('model.stream', request)
   expect(requests[0].messages).toEqual(messages)
   expect(() => {

@@ -7,7 +7,7 @@ import { openAgent } from './fake-native.mjs'
 const user = (content) => ({ role: 'user', content })
 const ask = (from, messages, tools = null) => ({
   request: { model: 'm', tools },
-  history: { session: 's1', from, messages },
+  history: { key: 's1', from, messages },
 })
 const call = (input, name = 'add', id = 'c1') => ({ id, name, input })
 

@@ -88,11 +88,12 @@ test('sessions are the native side’s; the shim keeps which one is current, and
   expect(agent.sessionId).toBe('s7')
   expect([agent.clear(), agent.sessionId]).toEqual(['s2', 's2'])
   const stream = (messages) =>
-    ask('model.stream', { request: { model: 'm', tools: null }, history: { session: 's7', from: 0, messages } })
+    ask('model.stream', { request: { model: 'm', tools: null }, history: { key: '1', from: 0, messages } })
   await stream([{ role: 'user', content: 'old' }])
   await agent.deleteSession('s7')
   expect(named('deleteSession')).toEqual([['s7']])
-  const fresh = { session: 's7', from: 0, messages: [{ role: 'user', content: 'new' }] }
+  await ask('history.forget', { key: '1' })
+  const fresh = { key: '1', from: 0, messages: [{ role: 'user', content: 'new' }] }
   const result = { text: '', usage: {}, stopReason: 'stop', history: fresh }
   const seen = []
   agent.subscribe(({ event }) => seen.push(event.result.messages))

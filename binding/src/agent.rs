@@ -50,8 +50,9 @@ impl NativeAgent {
         let function = host.build_threadsafe_function::<HostArgs>().weak::<true>().build()?;
         let agent: Arc<OnceLock<Arc<Agent>>> = Arc::default();
         // A thread that goes away takes its runs and its child processes with it.
-        env.add_env_cleanup_hook(Arc::clone(&agent), |agent| {
-            if let Some(agent) = agent.get() {
+        // The hook outlives the agent, and must not keep it.
+        env.add_env_cleanup_hook(Arc::downgrade(&agent), |agent| {
+            if let Some(agent) = agent.upgrade().as_ref().and_then(|agent| agent.get()) {
                 agent.abandon();
             }
         })?;
@@ -96,12 +97,10 @@ impl NativeAgent {
         outcome(async { self.agent()?.list_sessions().await }.await)
     }
 
-    /// Removes what is saved of a session; an outcome with the key of its history.
+    /// Removes the messages and the archive of a session; an outcome.
     #[napi]
     pub async fn delete_session(&self, session: String) -> String {
-        outcome(
-            async { self.agent()?.delete_session(&session).await }.await.map(|history| json!({ "history": history })),
-        )
+        outcome(async { self.agent()?.delete_session(&session).await }.await)
     }
 
     /// Starts a run; an outcome with its number.

@@ -59,8 +59,7 @@ struct AbortOnDrop<'a> {
 impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
         if !self.answered && !self.host.has_ended(self.call) {
-            let args = (0, "abort".to_owned(), format!("{{\"call\":{}}}", self.call)).into();
-            self.host.function.call(args, ThreadsafeFunctionCallMode::NonBlocking);
+            self.host.tell("abort", &json!({ "call": self.call }));
         }
     }
 }
@@ -144,6 +143,12 @@ impl Host {
         self.sinks().remove(&call);
     }
 
+    /// Says something that has no answer.
+    fn tell(&self, op: &str, payload: &serde_json::Value) {
+        let args = (0, op.to_owned(), payload.to_string()).into();
+        self.function.call(args, ThreadsafeFunctionCallMode::NonBlocking);
+    }
+
     async fn ask<T: DeserializeOwned>(&self, op: &str, payload: impl Serialize) -> Result<T, HostError> {
         let json = serde_json::to_string(&payload).map_err(|error| HostError::border(error.to_string()))?;
         self.ask_as(self.number(), op, json).await
@@ -180,6 +185,10 @@ impl ModelClient for HostParts {
             let _sink = Streaming { host: &self.0, call };
             self.0.ask_as::<IgnoredAny>(call, "model.stream", json).await.map(|_| ())
         })
+    }
+
+    fn forget(&self, history: &str) {
+        self.0.tell("history.forget", &json!({ "key": history }));
     }
 }
 
@@ -224,8 +233,7 @@ impl ToolHandler for HostParts {
     }
 
     fn forget(&self, run: u32, call: &str) {
-        let args = (0, "tool.forget".to_owned(), json!({ "callId": call, "run": run }).to_string()).into();
-        self.0.function.call(args, ThreadsafeFunctionCallMode::NonBlocking);
+        self.0.tell("tool.forget", &json!({ "callId": call, "run": run }));
     }
 }
 

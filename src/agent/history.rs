@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::ResolvedConfig;
-use super::model::{Answer, HistorySlice, ModelRequest, RequestHead};
+use super::model::{Answer, HistoryKey, HistorySlice, ModelRequest, RequestHead};
 use crate::base::emitter::Emitter;
 use crate::base::fault::Fault;
 use crate::pipeline::ToolOutcome;
@@ -19,8 +19,8 @@ const INTERRUPTED: &str = "the call was cut off before it was finished. Its outc
 
 /// A session's messages.
 pub struct History {
-    /// What the host keeps them under: the session's id, until the session is deleted and begins anew.
-    key: Arc<str>,
+    /// What the host keeps them under; another one when the session was deleted and begins anew.
+    key: Arc<HistoryKey>,
     /// Each message as JSON text.
     messages: Vec<Arc<RawValue>>,
     /// How many the host holds.
@@ -34,8 +34,8 @@ pub struct History {
 impl History {
     /// No messages so far.
     #[must_use]
-    pub fn new(session: Arc<str>, transcript: Option<Transcript>) -> Self {
-        Self { key: session, messages: Vec::new(), synced: 0, told_tools: None, transcript }
+    pub fn new(key: Arc<HistoryKey>, transcript: Option<Transcript>) -> Self {
+        Self { key, messages: Vec::new(), synced: 0, told_tools: None, transcript }
     }
 
     /// Makes the session ready for a run: reads what other agents and earlier processes left.
@@ -96,17 +96,16 @@ impl History {
         }
     }
 
-    /// Removes the messages, also from the disk; gives what the host kept them under.
+    /// Removes the messages, also from the disk; `fresh` is what the host keeps the next ones under.
     ///
     /// # Errors
     /// `STORAGE`; nothing is removed then.
-    pub async fn delete(&mut self) -> Result<Arc<str>, Fault> {
+    pub async fn delete(&mut self, fresh: Arc<HistoryKey>) -> Result<(), Fault> {
         if let Some(transcript) = &mut self.transcript {
             transcript.remove().await.map_err(fault)?;
         }
-        // The host may still send the old messages under the old key to a subscriber.
-        let anew = Self::new(uuid::Uuid::new_v4().to_string().into(), self.transcript.take());
-        Ok(std::mem::replace(self, anew).key)
+        *self = Self::new(fresh, self.transcript.take());
+        Ok(())
     }
 
     /// A request to the model with all messages.
@@ -135,7 +134,7 @@ impl History {
     #[must_use]
     pub fn unsynced(&self) -> HistorySlice {
         let from = self.synced.min(self.messages.len());
-        HistorySlice { session: Arc::clone(&self.key), from, messages: self.messages[from..].to_vec() }
+        HistorySlice { key: Arc::clone(&self.key), from, messages: self.messages[from..].to_vec() }
     }
 }
 

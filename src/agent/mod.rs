@@ -12,7 +12,6 @@ mod queue;
 pub mod run;
 pub mod sessions;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +24,7 @@ use self::config::ResolvedConfig;
 use self::handle::RunHandle;
 use self::model::ModelClient;
 use self::run::{Run, RunOptions};
-use self::sessions::Session;
+use self::sessions::Sessions;
 use crate::base::emitter::{Emitter, EventListener, Subscribers};
 use crate::base::fault::Fault;
 use crate::base::limits::QUEUED_EVENTS;
@@ -69,7 +68,7 @@ pub struct Agent {
     registry: Arc<Registry>,
     sandbox: Option<Arc<Sandbox>>,
     subscribers: Arc<Subscribers>,
-    sessions: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    sessions: Mutex<Sessions>,
     session: Mutex<Arc<str>>,
     next_run: AtomicU32,
     runs: TaskTracker,

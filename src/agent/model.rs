@@ -1,9 +1,10 @@
 //! What the loop asks of a model, and what it makes of the chunks that come back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -14,15 +15,47 @@ use crate::pipeline::call::ToolCall;
 /// How many chunks may wait between a model and the loop.
 pub const CHUNK_CREDIT: usize = 64;
 
+/// What the host keeps the messages of a session under, as long as any part of them may still cross to it.
+pub struct HistoryKey {
+    id: String,
+    host: Arc<dyn ModelClient>,
+}
+
+impl HistoryKey {
+    /// A key that nobody has had before.
+    #[must_use]
+    pub fn new(host: Arc<dyn ModelClient>) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self { id: NEXT.fetch_add(1, Ordering::Relaxed).to_string(), host })
+    }
+}
+
+impl Drop for HistoryKey {
+    fn drop(&mut self) {
+        self.host.forget(&self.id);
+    }
+}
+
+impl Serialize for HistoryKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.id)
+    }
+}
+
 /// The part of a session's messages that the other side has not seen.
 #[derive(Clone, Serialize)]
 pub struct HistorySlice {
-    /// The session.
-    pub session: Arc<str>,
+    /// What they are kept under.
+    #[serde(serialize_with = "as_key")]
+    pub key: Arc<HistoryKey>,
     /// The index of the first message of `messages`.
     pub from: usize,
     /// Each message as JSON text.
     pub messages: Vec<Arc<RawValue>>,
+}
+
+fn as_key<S: Serializer>(key: &Arc<HistoryKey>, serializer: S) -> Result<S::Ok, S::Error> {
+    key.serialize(serializer)
 }
 
 /// One request to a model.
@@ -51,6 +84,9 @@ pub trait ModelClient: Send + Sync {
     /// Runs one request. Pushes every chunk into `chunks` and resolves when the stream is over.
     /// Dropping the future stops the model.
     fn stream(&self, request: ModelRequest, chunks: mpsc::Sender<String>) -> BoxFuture<'_, Result<(), HostError>>;
+
+    /// Drops the messages that are kept under a key: no slice of them comes any more.
+    fn forget(&self, history: &str);
 }
 
 /// Tokens of one or more model calls.

@@ -193,7 +193,12 @@ impl Archive {
         let removed = blocking(move || {
             let _writer = this.hold();
             *this.state() = State::default();
-            this.place().map_or(Ok(()), Place::remove_all)
+            this.place().map_or(Ok(()), Place::remove_all)?;
+            if let Keeping::Unsaved { session_folder: Some(session_folder), .. } = &this.keeping {
+                // Fails, and has to, while another agent keeps something for a session of the same id.
+                let _ = session_folder.remove();
+            }
+            Ok(())
         });
         removed.await.map_err(|source| ArchiveError::Write { source })
     }

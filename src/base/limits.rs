@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Deepest nesting of a JSON result.
 pub const JSON_DEPTH: usize = 128;
+/// How many saved sessions that nobody uses an agent keeps in memory.
+pub const SESSIONS_IN_MEMORY: usize = 8;
 /// Most pages of one catalog.
 pub const CATALOG_PAGES: usize = 16;
 /// Most tools of one server.

@@ -35,6 +35,8 @@ impl ModelClient for Scripted {
             Ok(())
         })
     }
+
+    fn forget(&self, _history: &str) {}
 }
 
 /// What one part of the host does.
