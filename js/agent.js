@@ -9,7 +9,7 @@ const { readConfig, readRun, readServer, readSessionId } = require('./config.js'
 const { AbortError, ConfigError, McpError, closed, internal, unwrap } = require('./errors.js')
 const { readHook } = require('./hooks.js')
 const { Host } = require('./host.js')
-const { encodeJson, kindOf } = require('./json.js')
+const { encodeJson, kindOf, requireWellFormed } = require('./json.js')
 const { loadNative } = require('./native.js')
 const { Run, RunHandle } = require('./run.js')
 const { onAbort } = require('./signals.js')
@@ -245,6 +245,7 @@ class LiteAgent {
 /** @param {unknown} id */
 function requireId(id) {
   if (typeof id !== 'string') throw new ConfigError(`a session id must be a string, not ${kindOf(id)}`)
+  requireWellFormed(id, 'the session id')
 }
 
 class McpServers {

@@ -4,7 +4,16 @@
 /** @import { RegisteredPolicy } from './permissions.js' */
 
 const { ConfigError } = require('./errors.js')
-const { copyJson, encodeJson, isRecord, kindOf, reading, requireKnownKeys, requirePlain } = require('./json.js')
+const {
+  copyJson,
+  encodeJson,
+  isRecord,
+  kindOf,
+  reading,
+  requireKnownKeys,
+  requirePlain,
+  requireWellFormed,
+} = require('./json.js')
 const { readMessages } = require('./messages.js')
 const { readOAuth } = require('./oauth.js')
 const { requirePolicy, stringList, toSpec } = require('./permissions.js')
@@ -290,7 +299,11 @@ function readRun(input, options, quiet) {
 }
 
 /** @param {unknown} id */
-const readSessionId = (id) => text(id, 'sessionId')
+function readSessionId(id) {
+  const read = text(id, 'sessionId')
+  if (read !== undefined) requireWellFormed(read, '"sessionId"')
+  return read
+}
 
 /** @param {unknown} signal */
 function readSignal(signal) {

@@ -140,6 +140,16 @@ function freezeJson(value) {
 const wellFormed = (text) => text.replace(/\p{Surrogate}/gu, '\ufffd')
 
 /**
+ * Refuses text that holds half a character: the native core would read two such texts as the same.
+ *
+ * @param {string} text
+ * @param {string} what
+ */
+function requireWellFormed(text, what) {
+  if (/\p{Surrogate}/u.test(text)) throw new ConfigError(`${what} holds half a surrogate pair, which is no character`)
+}
+
+/**
  * Throws on a key that is not in `known`, and names the intended one when it is close.
  *
  * @param {object} value
@@ -224,5 +234,6 @@ module.exports = {
   reading,
   requireKnownKeys,
   requirePlain,
+  requireWellFormed,
   wellFormed,
 }

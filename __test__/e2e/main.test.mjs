@@ -465,3 +465,25 @@ test('a loop that never ends stops at maxTurns', async () => {
   })
   expect(await agent.send('go')).toMatchObject({ stopReason: 'max_turns' })
 })
+
+test('an input that is null is refused as any other wrong type; only an absent one is empty', async () => {
+  const server = bench.stdio('raw-stdio')
+  const calls = callsTurn(
+    ['mcp__s__echo', undefined],
+    ['mcp__s__echo', null],
+    ['context', null],
+    ['context', undefined],
+  )
+  const agent = createAgent([calls, textTurn('end')], { mcpServers: { s: server.config } })
+  const results = resultsOf(await collect(agent.run('go')))
+  const refused = {
+    isError: true,
+    content: expect.stringMatching(/does not fit the tool's schema: .*must be an object/),
+  }
+  const byId = Object.fromEntries(results.map((result) => [result.id, result]))
+  expect(byId['call-1'].isError).toBeUndefined()
+  expect(byId['call-2']).toMatchObject(refused)
+  expect(byId['call-3']).toMatchObject(refused)
+  expect(byId['call-4'].isError).toBeUndefined()
+  expect(server.messages('tools/call').map((call) => call.params.arguments)).toEqual([{}])
+})

@@ -384,3 +384,24 @@ describe('across processes', () => {
     expect(last[0].messages).toHaveLength(10)
   })
 })
+
+test('an id that is no text is refused wherever it is given, so that two of them never share a session', async () => {
+  const agent = createAgent()
+  const before = agent.sessionId
+  const refused = expect.objectContaining({
+    name: 'ConfigError',
+    code: 'CONFIG_INVALID',
+    message: expect.stringContaining('half a surrogate pair'),
+  })
+  for (const id of ['\ud800', 'a\udfff', '\udc00\ud800']) {
+    expect(() => agent.resume(id)).toThrow(refused)
+    await expect(agent.deleteSession(id)).rejects.toEqual(refused)
+    await expect(agent.send('go', { sessionId: id })).rejects.toEqual(refused)
+    await expect(agent.run('go', { sessionId: id }).next()).rejects.toEqual(refused)
+    await expect(agent.awaitIdle(id)).rejects.toEqual(refused)
+  }
+  expect(agent.sessionId).toBe(before)
+  agent.resume('\ud83d\ude00')
+  await agent.send('go')
+  expect(await agent.listSessions()).toMatchObject([{ id: '\ud83d\ude00' }])
+})

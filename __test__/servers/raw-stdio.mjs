@@ -1,6 +1,6 @@
 // A stdio peer that misbehaves as told. Node built-ins only.
 //
-// Modes of a method besides those in raw.mjs: good, silent, exit (code 3), crlf, twice, bom, flood. `banner: true` prints
+// Modes of a method besides those in raw.mjs: good, silent, exit (code 3), killed, crlf, twice, bom, flood. `banner: true` prints
 // lines that are no JSON first; `bom: true` starts with a byte order mark.
 import { createInterface } from 'node:readline'
 import { options, record } from './log.mjs'
@@ -26,6 +26,7 @@ createInterface({ input: process.stdin })
     if (mode === 'silent') return
     if (mode === 'flood') return flood(process.stdout, message, (text) => `${text}\n`)
     if (mode === 'exit') process.exit(3)
+    if (mode === 'killed') process.kill(process.pid, 'SIGKILL')
     if (mode === 'crlf') return write(JSON.stringify(answer(message)), '\r\n')
     if (mode === 'bom') return write(`\ufeff${JSON.stringify(answer(message))}`)
     if (mode === 'twice') write(JSON.stringify(answer(message)))

@@ -118,6 +118,8 @@ impl AgentConfig {
         let canonical = config.workdir.canonicalize();
         let canonical = canonical.map_err(|_| invalid("`workdir` cannot be entered".to_owned()))?;
         // Where the process stands later does not matter.
+        let workdir = std::path::absolute(&config.workdir);
+        let workdir = workdir.map_err(|_| invalid("`workdir` has no absolute path".to_owned()))?;
         let home = config.home.or_else(env::default_home).and_then(|home| std::path::absolute(home).ok());
         let max_turns = config.max_turns.unwrap_or(DEFAULT_MAX_TURNS);
         let max_parallel_tools = config.max_parallel_tools.unwrap_or(DEFAULT_PARALLEL_TOOLS);
@@ -127,13 +129,13 @@ impl AgentConfig {
         let files = if config.strict_mcp_config {
             Files::Ignored
         } else {
-            Files::Read { home: home.clone(), workdir: &config.workdir }
+            Files::Read { home: home.clone(), workdir: &workdir }
         };
         let sources = Sources { files, constructor: config.mcp_servers.as_ref(), transports: &config.mcp_transports };
         let servers = sources.resolve().map_err(|error| Fault::new(error.code(), error.to_string()))?;
         let policy = config.permission.map(CompiledPolicy::compile).transpose();
         Ok(ResolvedConfig {
-            workdir: config.workdir,
+            workdir,
             project: home.map(|home| ProjectPaths::new(home, &canonical)),
             is_saved: config.sessions.unwrap_or(true),
             model: config.model_name.unwrap_or(config.model_id).into(),

@@ -162,7 +162,13 @@ struct RawBlock {
     text: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    input: Option<serde_json::Value>,
+    /// Absent, it is empty; a `null` is there.
+    #[serde(default = "no_input")]
+    input: serde_json::Value,
+}
+
+fn no_input() -> serde_json::Value {
+    serde_json::Value::Object(serde_json::Map::new())
 }
 
 impl Chunk {
@@ -210,8 +216,7 @@ fn read_answer(message: &RawValue, usage: Usage, odd: &dyn Fn(&str) -> Fault) ->
                 if calls.iter().any(|call| call.id == id) {
                     return Err(odd("two `tool_call` blocks have the same `id`"));
                 }
-                let input = block.input.unwrap_or_else(|| serde_json::json!({}));
-                calls.push(ToolCall { id, name, input });
+                calls.push(ToolCall { id, name, input: block.input });
             }
             _ => {}
         }

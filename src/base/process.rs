@@ -62,7 +62,7 @@ pub fn spawn(options: ProcessOptions<'_>) -> io::Result<(Process, ChildStdin, Ch
         .current_dir(options.workdir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(if options.inherit_stderr { Stdio::inherit() } else { Stdio::null() })
+        .stderr(if options.inherit_stderr { own_stderr() } else { Stdio::null() })
         .kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
@@ -78,6 +78,18 @@ pub fn spawn(options: ProcessOptions<'_>) -> io::Result<(Process, ChildStdin, Ch
         child: Mutex::new(Some(child)),
     };
     Ok((process, stdin, stdout))
+}
+
+/// Our standard error for a child. Node.js marks its own to close when a program is started, so the child gets a copy; a
+/// process without one has nothing to pass on.
+fn own_stderr() -> Stdio {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from)
+    }
+    #[cfg(not(unix))]
+    Stdio::inherit()
 }
 
 /// Asks the kernel to kill the child when the thread that starts it ends.
@@ -102,11 +114,12 @@ impl Process {
         {
             use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
             let group = locked(&self.group);
-            let Some(pid) = *group else { return Some(Exit { code: None }) };
+            let Some(pid) = *group else { return Some(Exit::Unknown) };
             match waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT) {
-                Ok(WaitStatus::Exited(_, code)) => Some(Exit { code: Some(code) }),
+                Ok(WaitStatus::Exited(_, code)) => Some(Exit::Code(code)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::Signal(signal.as_str())),
                 Ok(WaitStatus::StillAlive) => None,
-                Ok(_) | Err(_) => Some(Exit { code: None }),
+                Ok(_) | Err(_) => Some(Exit::Unknown),
             }
         }
         #[cfg(not(target_os = "linux"))]
@@ -114,8 +127,8 @@ impl Process {
             let mut child = locked(&self.child);
             match child.as_mut().map(Child::try_wait) {
                 Some(Ok(None)) => None,
-                Some(Ok(Some(status))) => Some(Exit { code: status.code() }),
-                Some(Err(_)) | None => Some(Exit { code: None }),
+                Some(Ok(Some(status))) => Some(exit_of(status)),
+                Some(Err(_)) | None => Some(Exit::Unknown),
             }
         }
     }
@@ -187,7 +200,20 @@ impl Drop for Process {
 
 /// How a leader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// The exit code; `None` after a signal.
-    pub code: Option<i32>,
+pub enum Exit {
+    /// By itself, with a code.
+    Code(i32),
+    /// By a signal of this name.
+    Signal(&'static str),
+    /// Nobody can tell any more.
+    Unknown,
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exit_of(status: std::process::ExitStatus) -> Exit {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return Signal::try_from(signal).map_or(Exit::Unknown, |signal| Exit::Signal(signal.as_str()));
+    }
+    status.code().map_or(Exit::Unknown, Exit::Code)
 }

@@ -15,7 +15,7 @@ pub mod tools;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::call::ToolCall;
@@ -311,10 +311,9 @@ impl Pipeline {
 const CANCELLED: &str = "the call was cancelled. Its outcome may be unknown; do not repeat side effects automatically.";
 const UNCERTAIN: &str = "The outcome of the call may be unknown; do not repeat side effects automatically.";
 
-/// The input of a tool that takes an object; none at all is an empty one.
+/// The input of a tool that takes an object.
 fn object(input: &Value) -> Result<Value, Refusal> {
     match input {
-        Value::Null => Ok(Value::Object(Map::new())),
         Value::Object(_) => Ok(input.clone()),
         _ => Err(misfit("/: type: it must be an object".into())),
     }

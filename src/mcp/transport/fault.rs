@@ -7,6 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::base::code::ErrorCode;
+use crate::base::process::Exit;
 use crate::mcp::oauth::OAuthError;
 
 /// Why there is no connection, or not any more.
@@ -69,10 +70,12 @@ pub enum ConnectError {
         code: i64,
     },
     /// The process ended.
-    #[error("the server's process exited{}; start it by hand to see why", exit_text(*code))]
+    #[error("the server's process {}; set LITE_AGENT_MCP_STDERR=inherit to see what it writes to standard error, or start it by hand{hint}", exit_text(*exit))]
     Exited {
-        /// Its exit code; `None` after a signal.
-        code: Option<i32>,
+        /// How.
+        exit: Exit,
+        /// What else to look at; empty, or a clause.
+        hint: &'static str,
     },
     /// The server broke the protocol.
     #[error("the server broke the protocol: {what}; check that it is an MCP server")]
@@ -122,8 +125,12 @@ pub enum ConnectError {
     Closed,
 }
 
-fn exit_text(code: Option<i32>) -> String {
-    code.map_or_else(|| " after a signal or without a code".to_owned(), |code| format!(" with code {code}"))
+fn exit_text(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exited with code {code}"),
+        Exit::Signal(signal) => format!("was ended by the signal {signal}"),
+        Exit::Unknown => "exited".to_owned(),
+    }
 }
 
 /// What a status means for the one who declared the server.

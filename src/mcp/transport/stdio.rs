@@ -18,11 +18,13 @@ use tokio::sync::mpsc;
 
 use super::{Action, Arrival, ConnectError, Wire};
 use crate::base::limits::{CLOSE_GRACE, MESSAGE_BYTES};
-use crate::base::process::{self, Process, ProcessOptions};
+use crate::base::process::{self, Exit, Process, ProcessOptions};
 use crate::base::{env, task};
 
 /// What runs the line of a sandbox.
 const SHELL: &str = "/bin/sh";
+/// What a process that was wrapped may have ended of.
+const SANDBOX_HINT: &str = "; it ran in the sandbox: check that what wrap() gives can be run and lets the server work";
 /// How much is read or written at once.
 const CHUNK: usize = 64 * 1024;
 /// How often a quiet process is looked at: its output may be held open by one of its own children.
@@ -35,6 +37,8 @@ pub(crate) struct StdioLink {
     process: Process,
     queue: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
     wire: Arc<Wire>,
+    /// What to look at besides when the process ends by itself.
+    exit_hint: &'static str,
 }
 
 /// The protocol library's view of it.
@@ -59,18 +63,18 @@ pub(crate) fn open(
 ) -> Result<(Arc<StdioLink>, Arc<Wire>, StdioTransport), ConnectError> {
     let env = env::inherited().into_iter().map(|(name, value)| (name.into(), value)).chain(declared).collect();
     let shell_args;
-    let (name, command, args) = match program {
-        Program::Direct { command, args } => (*command, *command, *args),
+    let (name, command, args, exit_hint) = match program {
+        Program::Direct { command, args } => (*command, *command, *args, ""),
         Program::Shell { line, command } => {
             shell_args = ["-c".to_owned(), line.clone()];
-            (*command, SHELL, shell_args.as_slice())
+            (*command, SHELL, shell_args.as_slice(), SANDBOX_HINT)
         }
     };
     let options = ProcessOptions { command, args, env, workdir, inherit_stderr: env::passes_server_stderr() };
     let (process, stdin, stdout) = process::spawn(options).map_err(|error| not_started(name, workdir, &error))?;
     let (wire, inbound) = Wire::new();
     let (queue, lines) = mpsc::unbounded_channel();
-    let link = Arc::new(StdioLink { process, queue: Mutex::new(Some(queue)), wire: Arc::clone(&wire) });
+    let link = Arc::new(StdioLink { process, queue: Mutex::new(Some(queue)), wire: Arc::clone(&wire), exit_hint });
     task::spawn(write(stdin, lines));
     task::spawn(watch(stdout, Arc::clone(&link)));
     let transport = StdioTransport { link: Arc::clone(&link), inbound };
@@ -140,9 +144,11 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<Vec<u8>
 
 /// Reads until the output ends, then tells why and clears up.
 async fn watch(stdout: ChildStdout, link: Arc<StdioLink>) {
-    let reason = match read(stdout, &link).await {
-        Some(reason) => reason,
-        None => ConnectError::Exited { code: link.process.wait_for(EXIT_CODE).await.and_then(|exit| exit.code) },
+    let reason = if let Some(reason) = read(stdout, &link).await {
+        reason
+    } else {
+        let exit = link.process.wait_for(EXIT_CODE).await.unwrap_or(Exit::Unknown);
+        ConnectError::Exited { exit, hint: link.exit_hint }
     };
     let ours = link.wire.ended().is_some();
     link.wire.end(reason);
