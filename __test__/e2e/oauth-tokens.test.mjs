@@ -1,5 +1,6 @@
 // Using and refreshing tokens: what is sent, saved, kept and removed when the authorization server misbehaves.
 import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -311,6 +312,83 @@ test('nobody to ask: an error that says so, at once', async () => {
   expect(other).toMatchObject({ code: 'OAUTH_LOGIN_REQUIRED', message: expect.stringContaining('redirectUrl') })
 })
 
+describe('a server that is declared', () => {
+  const declare = (server, source) => {
+    if (source === 'constructor') return { mcpServers: { docs: server.config } }
+    writeFileSync(join(bench.current.directory, 'mcps.json'), JSON.stringify({ mcpServers: { docs: server.config } }))
+    return { strictMcpConfig: false }
+  }
+
+  test.each(['constructor', 'file'])('by the %s is refreshed like any other', async (source) => {
+    const server = await startOAuth(bench.current)
+    const turns = [textTurn('connected'), callsTurn(call), textTurn('done'), callsTurn(call), textTurn('done')]
+    const { agent, provider } = connectTo(bench, server, { turns, agent: declare(server, source) })
+    await agent.send('connect')
+    for (const refreshed of [1, 2]) {
+      await server.control({ revoke: true })
+      const [result] = resultsOf(await collect(agent.run('go')))
+      expect(result.isError).toBeFalsy()
+      expect(server.tokenRequests().filter((form) => form.grant_type === 'refresh_token')).toHaveLength(refreshed)
+    }
+    expect(provider.calls('saveTokens')).toHaveLength(3)
+  })
+})
+
+test('close() lets a refresh that was sent be saved, and frees the provider after it', async () => {
+  const server = await startOAuth(bench.current)
+  const { agent, provider, register } = connectTo(bench, server, { turns: oneCall() })
+  await register()
+  await server.control({ revoke: true, set: { tokenFault: { kind: 'hold' } } })
+  const running = collect(agent.run('go'))
+  await until(() => server.tokenRequests().length === 2)
+  const closed = agent.close()
+  await server.control({ release: true })
+  await closed
+  await running
+
+  expect(provider.store.tokens.access_token).toBe(server.issued().at(-1).access)
+  const other = connectTo(bench, server, { provider, authorize: undefined })
+  await other.register()
+  expect(server.at('a', '/authorize')).toHaveLength(1)
+})
+
+test('a refresh that is never answered does not keep close() for ever', async () => {
+  const server = await startOAuth(bench.current)
+  const { agent, provider, register } = connectTo(bench, server, { turns: oneCall() })
+  await register()
+  await server.control({ revoke: true, set: { tokenFault: { kind: 'hold' } } })
+  const running = collect(agent.run('go'))
+  await until(() => server.tokenRequests().length === 2)
+  await agent.close()
+  await running
+  expect(provider.calls('saveTokens')).toHaveLength(1)
+})
+
+test('a callback on this machine with another port does not cost the sign-in', async () => {
+  const server = await startOAuth(bench.current)
+  const { agent, provider, register } = connectTo(bench, server)
+  await register()
+  await agent.close()
+  provider.url = 'http://127.0.0.1:8766/callback'
+  provider.store.tokens.expires_at = 1
+  await connectTo(bench, server, { provider, authorize: undefined }).register()
+  expect(server.at('a', '/authorize')).toHaveLength(1)
+  expect(server.at('a', '/register')).toHaveLength(1)
+  expect(server.tokenRequests().at(-1)).toMatchObject({ grant_type: 'refresh_token' })
+})
+
+test('a provider that has another token each time does not keep a call going', async () => {
+  const server = await startOAuth(bench.current)
+  const { agent, provider, register } = connectTo(bench, server, { turns: oneCall() })
+  await register()
+  let made = 0
+  provider.tokens = () => ({ ...provider.store.tokens, access_token: `other-${made++}` })
+  await server.control({ revoke: true })
+  const [result] = resultsOf(await collect(agent.run('go')))
+  expect(result).toMatchObject({ isError: true, content: expect.stringMatching(/^OAUTH_FAILED: /) })
+  expect(server.at('mcp', '/mcp').filter(({ message }) => message.method === 'tools/call')).toHaveLength(2)
+})
+
 describe('more scope', () => {
   const needs = { 'tools/call': 'write' }
 
@@ -349,6 +427,42 @@ describe('more scope', () => {
     await register({ timeoutMs: 1000 })
     const [result] = resultsOf(await collect(agent.run('go')))
     expect(result.isError).toBeFalsy()
+  })
+
+  test('whoever waits for it does not keep another call from its refresh', async () => {
+    const server = await startOAuth(bench.current, { needs: { 'tools/call': 'write' } })
+    let release
+    const slow = async (url) => {
+      if (server.at('a', '/authorize').length > 0) await new Promise((resolve) => (release = resolve))
+      return browse(url)
+    }
+    const turns = [callsTurn(call), callsTurn(call), textTurn('done'), textTurn('done')]
+    const { agent, provider, register } = connectTo(bench, server, { turns, stepUp: 'authorize', authorize: slow })
+    await register()
+    const first = collect(agent.run('go', { sessionId: 'one' }))
+    await until(() => release)
+    await server.control({ set: { needs: {} }, revoke: true })
+    const [result] = resultsOf(await collect(agent.run('go', { sessionId: 'two' })))
+    expect(result.isError).toBeFalsy()
+    expect(provider.calls('saveTokens')).toHaveLength(2)
+    release()
+    expect(resultsOf(await first)[0].isError).toBeFalsy()
+    expect(provider.store.tokens.access_token).toBe(server.issued().at(-1).access)
+  })
+
+  test('calls that need it at the same time ask once', async () => {
+    const server = await startOAuth(bench.current, { needs, challengeScope: 'read' })
+    const turns = [callsTurn(call, call, call, call, call), textTurn('done')]
+    const refused = () => server.at('mcp', '/mcp').filter(({ message }) => message.method === 'tools/call').length
+    const together = async (url) => {
+      if (server.at('a', '/authorize').length > 0) await until(() => refused() === 5)
+      return browse(url)
+    }
+    const { agent, register } = connectTo(bench, server, { turns, stepUp: 'authorize', authorize: together })
+    await register()
+    const results = resultsOf(await collect(agent.run('go')))
+    expect(results.filter((result) => result.isError)).toEqual([])
+    expect(server.at('a', '/authorize')).toHaveLength(2)
   })
 
   test('it is asked for three times at most', async () => {

@@ -36,6 +36,10 @@ pub const LISTEN_STABLE: Duration = Duration::from_secs(10);
 /// How often in a row a subscription, or reading the catalog again, may fail before the server counts as out
 /// of reach.
 pub const LISTEN_FAILURES: usize = 5;
+/// How long a refresh that was sent may take to be answered and saved after its connection was closed.
+pub const OAUTH_REFRESH_GRACE: Duration = Duration::from_secs(5);
+/// How often a request that makes the connection may be refused with 401; a later one is sent again once.
+pub const OAUTH_REFUSALS: usize = 3;
 /// Largest answer of an authorization server, in bytes.
 pub const OAUTH_BYTES: usize = 1024 * 1024;
 /// Longest callback URL of a sign-in, in bytes.

@@ -3,6 +3,7 @@
 //! Credentials that are stamped with an issuer are used with that issuer alone.
 
 use serde_json::{Value, json};
+use url::Url;
 
 use super::OAuthError;
 use super::discovery::Site;
@@ -60,7 +61,9 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The client that the host has for this issuer.
-pub(super) async fn stored(wanted: &Wanted<'_>) -> Result<Option<Client>, OAuthError> {
+///
+/// With `redirect`, only one that may be called back there.
+pub(super) async fn stored(wanted: &Wanted<'_>, redirect: Option<&str>) -> Result<Option<Client>, OAuthError> {
     let Wanted { provider, profile, site, .. } = wanted;
     let Some(mut client) = provider.client(&site.issuer).await? else { return Ok(None) };
     let can_save = profile.has("saveClientInformation");
@@ -69,7 +72,7 @@ pub(super) async fn stored(wanted: &Wanted<'_>) -> Result<Option<Client>, OAuthE
         tracing::debug!("the stored client belongs to another issuer");
         return if can_save { Ok(None) } else { Err(OAuthError::OtherIssuer) };
     }
-    if !is_current(&client, profile.redirect.as_deref()) {
+    if !is_current(&client, redirect) {
         return Ok(None);
     }
     if client.text("issuer").is_none() && can_save {
@@ -83,8 +86,22 @@ pub(super) async fn stored(wanted: &Wanted<'_>) -> Result<Option<Client>, OAuthE
 fn is_current(client: &SecretMap, redirect: Option<&str>) -> bool {
     let ends = client.seconds("client_secret_expires_at").unwrap_or(0);
     let registered = client.texts("redirect_uris").unwrap_or_default();
-    let fits = redirect.is_none_or(|redirect| registered.is_empty() || registered.contains(&redirect));
+    let fits = redirect
+        .is_none_or(|redirect| registered.is_empty() || registered.iter().any(|one| is_same_callback(one, redirect)));
     (ends == 0 || ends > clock::unix_seconds()) && fits
+}
+
+/// A callback on this machine that was registered without a port may have any (RFC 8252, section 7.3).
+fn is_same_callback(registered: &str, redirect: &str) -> bool {
+    if registered == redirect {
+        return true;
+    }
+    let (Ok(registered), Ok(mut redirect)) = (Url::parse(registered), Url::parse(redirect)) else { return false };
+    registered.port().is_none()
+        && registered.scheme() == "http"
+        && is_loopback(&registered)
+        && redirect.set_port(None).is_ok()
+        && registered == redirect
 }
 
 /// The address of the client's own metadata document, where the server takes one.
@@ -145,6 +162,10 @@ pub(super) async fn register(wanted: &Wanted<'_>, scope: Option<&str>) -> Result
         });
     };
     client.set("issuer", site.issuer.as_str());
+    if !client.has("redirect_uris") && !body["redirect_uris"].is_null() {
+        // Not every server repeats what was sent (RFC 7591, section 3.2.1); it tells later for which callback this is.
+        client.set("redirect_uris", body["redirect_uris"].clone());
+    }
     provider.save_client(&client, &site.issuer).await?;
     Ok(Client(client))
 }
@@ -163,7 +184,7 @@ fn registration(profile: &Profile, scope: Option<&str>) -> Value {
         }
         body["grant_types"] = json!(grants);
         if !metadata.has("application_type") {
-            let native = url::Url::parse(redirect).is_ok_and(|url| is_loopback(&url));
+            let native = Url::parse(redirect).is_ok_and(|url| is_loopback(&url));
             body["application_type"] = json!(if native { "native" } else { "web" });
         }
     }
@@ -227,5 +248,15 @@ mod tests {
             assert_eq!(is_current(&map(client), here), current, "{client}");
         }
         assert!(is_current(&map(r#"{"redirect_uris":["x"]}"#), None));
+        for (registered, callback, same) in [
+            ("http://127.0.0.1/cb", "http://127.0.0.1:5/cb", true),
+            ("http://[::1]/cb?a=1", "http://[::1]:5/cb?a=1", true),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:5/other", false),
+            ("http://127.0.0.1/cb", "http://[::1]:5/cb", false),
+            ("https://app.example/cb", "https://app.example:5/cb", false),
+            ("not a URL", "http://127.0.0.1:5/cb", false),
+        ] {
+            assert_eq!(is_same_callback(registered, callback), same, "{registered} {callback}");
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! One piece of work for all requests that need a token at the same time.
 //!
-//! It runs on a task of its own: a call that gives up does not take a refresh away from the others, nor lose a
-//! refresh token that was rotated. A sign-in ends when nobody waits for it any more.
+//! It runs on a task of its own: a call that gives up does not take a refresh away from the others. A sign-in ends when
+//! nobody waits for it any more. More scope is asked for in a flight of its own, so that a request that only needs
+//! another token does not wait for a person. Closing ends every flight; one that has sent a refresh token may first
+//! save its successor, within [`OAUTH_REFRESH_GRACE`].
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::renewal::{Cause, Need};
 use super::{Authorizer, OAuthError, Phase, Token};
+use crate::base::limits::{OAUTH_REFRESH_GRACE, OAUTH_SIGN_INS};
 use crate::base::task;
 
 pub(super) type Outcome = Result<Option<Arc<Token>>, OAuthError>;
@@ -29,10 +33,42 @@ impl Flight {
         self.work.clone()
     }
 
-    fn join(&self) -> Waiter {
-        self.waiters.fetch_add(1, Ordering::SeqCst);
-        Waiter { work: self.work(), waiters: Arc::clone(&self.waiters), cancel: self.cancel.clone() }
+    /// `None` when the last waiter has left and ended the work.
+    fn join(&self) -> Option<Waiter> {
+        let may_join = |waiters: usize| (waiters > 0 || self.cancel.is_none()).then_some(waiters + 1);
+        self.waiters.fetch_update(Ordering::SeqCst, Ordering::SeqCst, may_join).ok()?;
+        Some(Waiter { work: self.work(), waiters: Arc::clone(&self.waiters), cancel: self.cancel.clone() })
     }
+}
+
+/// The flights of an authorizer, one of each kind at most.
+#[derive(Default)]
+pub(super) struct Flights {
+    renewal: Option<Flight>,
+    step_up: Option<Flight>,
+}
+
+impl Flights {
+    fn of(&mut self, kind: Kind) -> &mut Option<Flight> {
+        match kind {
+            Kind::Renewal => &mut self.renewal,
+            Kind::StepUp => &mut self.step_up,
+        }
+    }
+
+    /// All that is under way.
+    pub(super) fn work(&self) -> Vec<Work> {
+        [&self.renewal, &self.step_up].into_iter().flatten().map(Flight::work).collect()
+    }
+}
+
+/// What a flight is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Reading the store, a refresh, or the sign-in of a new connection.
+    Renewal,
+    /// More scope.
+    StepUp,
 }
 
 /// One who waits.
@@ -58,51 +94,98 @@ impl Drop for Waiter {
     }
 }
 
+/// Makes room for the next flight, also when this one panicked.
+struct Landing {
+    authorizer: Arc<Authorizer>,
+    kind: Kind,
+    waiters: Arc<AtomicUsize>,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let mut state = self.authorizer.state();
+        let flight = state.flights.of(self.kind);
+        // Another one may have begun since the last waiter left this one.
+        if flight.as_ref().is_some_and(|flight| Arc::ptr_eq(&flight.waiters, &self.waiters)) {
+            *flight = None;
+        }
+    }
+}
+
 impl Authorizer {
     /// Joins the work under way, or starts what is needed: reading the store, or a renewal.
     ///
     /// `None` when it turned out that nothing is needed.
-    pub(super) fn join(self: &Arc<Self>, need: Option<&Need>) -> Option<Waiter> {
+    ///
+    /// # Errors
+    /// When more scope was asked for too often.
+    pub(super) fn join(self: &Arc<Self>, need: Option<&Need>) -> Result<Option<Waiter>, OAuthError> {
+        let kind = if need.is_some_and(|need| need.cause == Cause::Scope) { Kind::StepUp } else { Kind::Renewal };
         let mut state = self.state();
-        if let Some(flight) = &state.flight {
-            return Some(flight.join());
+        if let Some(waiter) = state.flights.of(kind).as_ref().and_then(Flight::join) {
+            return Ok(Some(waiter));
         }
         match need {
-            None if state.loaded => return None,
-            Some(need) if state.token.is_some() && !same(need.used.as_ref(), state.token.as_ref()) => return None,
+            None if state.loaded => return Ok(None),
+            Some(need) if state.token.is_some() && !same(need.used.as_ref(), state.token.as_ref()) => return Ok(None),
             _ => {}
         }
+        if let Some(operation) = need.filter(|_| kind == Kind::StepUp).map(|need| &need.operation) {
+            let count = state.sign_ins.entry(operation.clone()).or_default();
+            if *count >= OAUTH_SIGN_INS {
+                let next = "it was asked for three times already and will not be asked for again";
+                return Err(OAuthError::Scope { next });
+            }
+            *count += 1;
+        }
         let cancel = self.cancel.child_token();
+        let may_ask = self.phase() == Phase::Connecting || kind == Kind::StepUp;
+        let waiters = Arc::new(AtomicUsize::new(1));
+        let landing = Landing { authorizer: Arc::clone(self), kind, waiters: Arc::clone(&waiters) };
         let (this, token, need) = (Arc::clone(self), cancel.clone(), need.cloned());
-        let may_ask = self.phase() == Phase::Connecting || need.as_ref().is_some_and(|need| need.cause == Cause::Scope);
-        let work = task::spawn(async move { this.fly(need, token).await });
+        let work = task::spawn(async move {
+            let _landing = landing;
+            this.fly(need, token).await
+        });
         let lost = |_| Err(OAuthError::Failed { what: "an internal task failed; please report it" });
         let work = work.map(move |outcome| outcome.unwrap_or_else(lost)).boxed().shared();
-        let flight = Flight { work, waiters: Arc::default(), cancel: may_ask.then_some(cancel) };
-        let waiter = flight.join();
-        state.flight = Some(flight);
-        Some(waiter)
+        let cancel = may_ask.then_some(cancel);
+        let waiter = Waiter { work: work.clone(), waiters: Arc::clone(&waiters), cancel: cancel.clone() };
+        *state.flights.of(kind) = Some(Flight { work, waiters, cancel });
+        Ok(Some(waiter))
     }
 
     async fn fly(self: Arc<Self>, need: Option<Need>, cancel: CancellationToken) -> Outcome {
         let limit = if self.is_connecting() { self.time_left() } else { self.config.timeout };
-        let work = async {
+        let mut work = pin!(tokio::time::timeout(limit, async {
             match &need {
                 None => self.load().await,
                 Some(need) => self.renew(need).await.map(Some),
             }
-        };
+        }));
         let outcome = tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(OAuthError::Cancelled),
-            outcome = tokio::time::timeout(limit, work) => outcome.unwrap_or_else(|_| Err(self.timed_out())),
+            () = cancel.cancelled() => None,
+            outcome = &mut work => Some(outcome.unwrap_or_else(|_| Err(self.timed_out()))),
         };
-        let outcome = outcome.map(|token| token.map(Arc::new));
-        let mut state = self.state();
-        state.flight = None;
+        let outcome = if let Some(outcome) = outcome {
+            outcome.map(|token| token.map(Arc::new))
+        } else {
+            if self.has_sent_refresh() {
+                let _ = tokio::time::timeout(OAUTH_REFRESH_GRACE, work).await;
+            }
+            Err(OAuthError::Cancelled)
+        };
         if let Ok(token) = &outcome {
+            let mut state = self.state();
             state.loaded = true;
-            state.token.clone_from(token);
+            // What reaches farther came meanwhile.
+            let is_overtaken = need
+                .as_ref()
+                .is_some_and(|need| state.token.is_some() && !same(need.used.as_ref(), state.token.as_ref()));
+            if !is_overtaken {
+                state.token.clone_from(token);
+            }
         }
         outcome
     }

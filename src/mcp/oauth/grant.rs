@@ -151,7 +151,10 @@ fn refusal(code: &str) -> Refusal {
     let refused = |why| Refusal::Other(OAuthError::Refused { what: "the token request", why });
     match code {
         "invalid_grant" => Refusal::Grant,
-        "invalid_client" | "unauthorized_client" => Refusal::Client,
+        "invalid_client" => Refusal::Client,
+        "unauthorized_client" => {
+            refused("the client may not use this kind of grant (unauthorized_client); allow it there")
+        }
         "server_error" | "temporarily_unavailable" | "slow_down" => {
             Refusal::Other(OAuthError::Unavailable { what: "it says that it is not available" })
         }
@@ -187,11 +190,11 @@ mod tests {
                 (r#"{"error":"invalid_grant","error_description":"SECRET"}"#, Refusal::Grant),
                 ("error=invalid_grant&error_description=SECRET", Refusal::Grant),
                 (r#"{"error":"invalid_client"}"#, Refusal::Client),
-                (r#"{"error":"unauthorized_client","access_token":"t"}"#, Refusal::Client),
+                (r#"{"error":"invalid_client","access_token":"t"}"#, Refusal::Client),
             ] {
                 assert_eq!(judge(status, body), Err(expected), "{status} {body}");
             }
-            for body in [r#"{"error":"SECRET"}"#, r#"{"error":7}"#, r#"{"error":"invalid_scope"}"#] {
+            for body in [r#"{"error":"SECRET"}"#, r#"{"error":7}"#, r#"{"error":"unauthorized_client"}"#] {
                 let Err(Refusal::Other(error @ OAuthError::Refused { .. })) = judge(status, body) else {
                     panic!("{status} {body}")
                 };

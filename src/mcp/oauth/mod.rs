@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -43,12 +44,12 @@ use self::claim::Claim;
 use self::config::OAuthConfig;
 use self::discovery::Site;
 use self::fetch::Fetch;
-use self::flight::Flight;
+use self::flight::Flights;
 use self::pause::Pauses;
 use self::provider::Provider;
 use self::renewal::{Cause, Need};
 use self::trust::Trust;
-use crate::base::limits::OAUTH_SIGN_INS;
+use crate::base::limits::OAUTH_REFUSALS;
 
 const REVISION: &str = "2026-07-28";
 
@@ -80,6 +81,8 @@ pub struct Authorizer {
     cancel: CancellationToken,
     deadline: Instant,
     connected: AtomicBool,
+    /// A refresh token was sent, and its successor is not saved yet.
+    sent_refresh: AtomicBool,
     /// Requests whose clock stands still.
     pub(crate) pauses: Pauses,
     state: Mutex<State>,
@@ -96,7 +99,7 @@ struct State {
     asked: Option<String>,
     /// How often somebody was asked to sign in, by operation.
     sign_ins: HashMap<String, usize>,
-    flight: Option<Flight>,
+    flights: Flights,
 }
 
 impl Authorizer {
@@ -116,6 +119,7 @@ impl Authorizer {
             claim: Mutex::new(Some(claim)),
             cancel: cancel.child_token(),
             connected: AtomicBool::new(false),
+            sent_refresh: AtomicBool::new(false),
             pauses: Pauses::new(),
             state: Mutex::default(),
             config,
@@ -158,7 +162,7 @@ impl Authorizer {
     /// The token for a request; refreshed first when its time is over.
     pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<Arc<Token>>, OAuthError> {
         if !self.state().loaded {
-            let loading = self.join(None);
+            let loading = self.join(None)?;
             if let Some(waiter) = loading {
                 waiter.result().await?;
             }
@@ -172,6 +176,7 @@ impl Authorizer {
             used: Some(Arc::clone(&token)),
             tried: None,
             cause: Cause::Expired,
+            operation: String::new(),
         };
         match self.replaced(&need).await {
             Ok(token) => Ok(Some(token)),
@@ -185,6 +190,15 @@ impl Authorizer {
         }
     }
 
+    /// Whether a request that was refused so often with 401 may be sent again.
+    ///
+    /// # Errors
+    /// When it may not: once only, but for the requests that make the connection.
+    pub(crate) fn allow_retry(&self, refusals: usize) -> Result<(), OAuthError> {
+        let most = if self.is_connecting() { OAUTH_REFUSALS } else { 1 };
+        if refusals > most { Err(renewal::REFUSED_NEW) } else { Ok(()) }
+    }
+
     /// Another token after a 401.
     pub(crate) async fn unauthorized(
         self: &Arc<Self>,
@@ -192,7 +206,8 @@ impl Authorizer {
         operation: &str,
     ) -> Result<Arc<Token>, OAuthError> {
         let Refused { challenge, token, tried } = refused;
-        let token = self.replaced(&Need { challenge, used: token, tried, cause: Cause::Refused }).await?;
+        let need = Need { challenge, used: token, tried, cause: Cause::Refused, operation: operation.to_owned() };
+        let token = self.replaced(&need).await?;
         if token.origin == Origin::Issued {
             *self.state().sign_ins.entry(operation.to_owned()).or_default() += 1;
         }
@@ -209,17 +224,9 @@ impl Authorizer {
             let next = "sign in with more scope, or set stepUp: 'authorize'";
             return Err(OAuthError::Scope { next });
         }
-        {
-            let mut state = self.state();
-            let count = state.sign_ins.entry(operation.to_owned()).or_default();
-            if *count >= OAUTH_SIGN_INS {
-                let next = "it was asked for three times already and will not be asked for again";
-                return Err(OAuthError::Scope { next });
-            }
-            *count += 1;
-        }
         let Refused { challenge, token, tried } = refused;
-        self.replaced(&Need { challenge, used: token, tried, cause: Cause::Scope }).await
+        self.replaced(&Need { challenge, used: token, tried, cause: Cause::Scope, operation: operation.to_owned() })
+            .await
     }
 
     /// The token that takes the place of the used one: the one that did already, or a new one for all who wait.
@@ -230,20 +237,24 @@ impl Authorizer {
             {
                 return Ok(current);
             }
-            let Some(waiter) = self.join(Some(need)) else { continue };
+            let Some(waiter) = self.join(Some(need))? else { continue };
             if let Some(token) = waiter.result().await? {
                 return Ok(token);
             }
         }
     }
 
-    /// Ends everything, and frees the provider.
+    /// Whether a rotated refresh token would be lost now.
+    fn has_sent_refresh(&self) -> bool {
+        self.sent_refresh.load(Ordering::SeqCst)
+    }
+
+    /// Ends everything, and frees the provider; waits for a refresh that was sent until it is saved.
     pub(crate) async fn close(&self) {
+        self.cancel.cancel();
+        let flights = self.state().flights.work();
+        join_all(flights).await;
         self.abandon();
-        let flight = self.state().flight.as_ref().map(Flight::work);
-        if let Some(work) = flight {
-            let _ = work.await;
-        }
     }
 
     /// As [`close`](Self::close), without waiting.

@@ -4,6 +4,7 @@
 //! person only while connecting or where more scope may be asked for. Nothing is removed from the store before it
 //! was read again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::client::{self, Client, Wanted};
@@ -37,6 +38,8 @@ pub(super) struct Need {
     pub(super) tried: Option<Origin>,
     /// Why a token is needed.
     pub(super) cause: Cause,
+    /// What the request is for.
+    pub(super) operation: String,
 }
 
 /// Why a token is needed.
@@ -227,7 +230,7 @@ impl Authorizer {
     async fn client(&self, scene: &Scene, stored: Stored) -> Result<Client, OAuthError> {
         let wanted = self.wanted(scene);
         if stored == Stored::Counts
-            && let Some(client) = client::stored(&wanted).await?
+            && let Some(client) = client::stored(&wanted, scene.profile.redirect.as_deref()).await?
         {
             return Ok(client);
         }
@@ -240,11 +243,24 @@ impl Authorizer {
         client::register(&wanted, scene.scope.as_deref()).await
     }
 
+    /// The client that a refresh token may belong to, whatever its callback is now: the callback of a listener on this
+    /// machine has another port after each start.
+    async fn refreshing_client(&self, scene: &Scene) -> Result<Option<Client>, OAuthError> {
+        let wanted = self.wanted(scene);
+        match client::stored(&wanted, None).await? {
+            Some(client) => Ok(Some(client)),
+            None => client::by_document(&wanted).await,
+        }
+    }
+
     async fn refresh(&self, scene: &Scene, before: &SecretMap, refresh: Secret) -> Result<Refreshed, OAuthError> {
         let issuer = scene.site.issuer.as_str();
-        let client = self.client(scene, Stored::Counts).await?;
+        let Some(client) = self.refreshing_client(scene).await? else {
+            return Ok(Refreshed::Gone { client: true });
+        };
         let params: Params =
             vec![("grant_type".into(), Secret::new("refresh_token")), ("refresh_token".into(), refresh)];
+        let _sent = Sent::mark(&self.sent_refresh);
         let refusal = match grant::request(&self.party(scene, &client), params).await {
             Ok(answer) => {
                 let stored = to_store(answer, Some(before), issuer, None)?;
@@ -370,6 +386,22 @@ impl Authorizer {
     }
 }
 
+/// Marks that a refresh token was sent, until its successor is saved or there is none.
+struct Sent<'a>(&'a AtomicBool);
+
+impl<'a> Sent<'a> {
+    fn mark(sent: &'a AtomicBool) -> Self {
+        sent.store(true, Ordering::SeqCst);
+        Self(sent)
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 /// What a refresh came to.
 enum Refreshed {
     Token(Token),
@@ -386,7 +418,7 @@ enum Stored {
     IsGone,
 }
 
-const REFUSED_NEW: OAuthError = OAuthError::Failed {
+pub(super) const REFUSED_NEW: OAuthError = OAuthError::Failed {
     what: "the server refuses a token that was issued just now; check its scope and audience at the authorization server",
 };
 

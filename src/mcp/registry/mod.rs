@@ -214,7 +214,9 @@ impl Registry {
         authority: &dyn ConnectAuthority,
         cancel: &CancellationToken,
     ) -> Result<ReadyServer, Fault> {
-        let authorizer = self.oauth.authorizer(declaration, cancel).map_err(|error| named(&declaration.name, error))?;
+        // It outlives the preparation, whose end must not end it.
+        let authorizer =
+            self.oauth.authorizer(declaration, &self.closing).map_err(|error| named(&declaration.name, error))?;
         for path in declaration.looks_interpolated() {
             authority.warn(ConnectWarning::Interpolation { server: declaration.name.clone(), path }).await;
         }

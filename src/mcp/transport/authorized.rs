@@ -12,6 +12,9 @@ use reqwest::{Response, StatusCode};
 use super::ConnectError;
 use crate::mcp::oauth::{Authorizer, Challenge, Origin, Refused, Token};
 
+/// The subscription's method.
+const LISTEN: &str = "subscriptions/listen";
+
 /// The time one request may take while the connection is being made.
 #[derive(Clone)]
 pub(crate) struct Authorization {
@@ -38,6 +41,7 @@ impl Authorization {
     pub(super) async fn send(&self, post: Post<'_>) -> Result<Response, ConnectError> {
         let authorizer = &self.authorizer;
         let mut tried: Option<Origin> = None;
+        let mut refusals = 0;
         let mut token = authorizer.token().await?;
         loop {
             let response = self.once(&post, token.as_deref()).await?;
@@ -45,8 +49,13 @@ impl Authorization {
             let challenge = Challenge::read(response.headers());
             let refused = Refused { challenge, token: token.take(), tried };
             let next = match status {
-                StatusCode::UNAUTHORIZED => authorizer.unauthorized(refused, &post.operation).await?,
-                StatusCode::FORBIDDEN if refused.challenge.wants_more_scope() => {
+                StatusCode::UNAUTHORIZED => {
+                    refusals += 1;
+                    authorizer.allow_retry(refusals)?;
+                    authorizer.unauthorized(refused, &post.operation).await?
+                }
+                // A subscription is kept up in the background: nobody who could be asked waits for it.
+                StatusCode::FORBIDDEN if refused.challenge.wants_more_scope() && post.operation != LISTEN => {
                     let _pause = authorizer.pauses.pause(post.id);
                     authorizer.forbidden(refused, &post.operation).await?
                 }
