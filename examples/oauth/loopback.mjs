@@ -9,10 +9,11 @@ import { createServer } from 'node:http'
 export async function openLoopback(openPage) {
   let arrived
   const server = createServer((request, response) => {
-    const url = new URL(request.url, redirectUrl)
-    if (url.pathname !== '/callback') return response.writeHead(404).end()
+    // Anything on this machine can ask here: only what may be a callback counts, and nothing may throw.
+    const isCallback = request.method === 'GET' && request.url.startsWith('/callback?')
+    if (!isCallback || !arrived) return response.writeHead(404).end()
     response.writeHead(200, { 'content-type': 'text/plain' }).end('You can close this window.')
-    arrived?.(url)
+    arrived(new URL(redirectUrl.replace(/\/callback$/, request.url)))
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
   server.unref()
