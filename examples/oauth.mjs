@@ -1,4 +1,4 @@
-// Signing in to a server: a file that only its owner can read, and a listener for the callback.
+// Signing in to a server: files that only their owner can read, and a listener for the callback.
 //
 // The server and its authorization server are the test suite's; the page is "opened" by a request that agrees.
 import { spawn } from 'node:child_process'
@@ -8,13 +8,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { createLiteAgent, fakeProvider, policy, textBlock } from '@lite-agent/sdk'
-import { FileProvider, storageFile } from './oauth/file-provider.mjs'
+import { FileProvider, storageDirectory } from './oauth/file-provider.mjs'
 import { openLoopback } from './oauth/loopback.mjs'
 
 const home = mkdtempSync(join(tmpdir(), 'lite-agent-oauth-'))
 const server = await startServer()
 const listener = await openLoopback((url) => void fetch(url))
-const file = storageFile(home, 'ada', server.url)
+const directory = storageDirectory(home, 'ada', server.url)
 
 const agent = createLiteAgent({
   workdir: home,
@@ -34,7 +34,7 @@ const agent = createLiteAgent({
     docs: {
       serverUrl: server.url,
       allowedOrigins: [server.authorizationServer],
-      provider: new FileProvider({ file, redirectUrl: listener.redirectUrl }),
+      provider: new FileProvider({ directory, redirectUrl: listener.redirectUrl }),
       authorize: listener.authorize,
     },
   },
@@ -42,7 +42,7 @@ const agent = createLiteAgent({
 try {
   const { text } = await agent.send('Say hello')
   console.log('model:', text)
-  console.log('stored with mode:', (statSync(file).mode & 0o777).toString(8))
+  console.log('stored with mode:', (statSync(join(directory, 'tokens.json')).mode & 0o777).toString(8))
 } finally {
   await agent.close()
   listener.close()

@@ -79,6 +79,7 @@ describe('identity', () => {
     ],
     ['gets no id', { registration: { client_id: null } }, () => {}, /no client_id/],
     ['meets a failing server', { registrationFault: { kind: '503' } }, () => {}, /try again later/],
+    ['meets a busy server', { registrationFault: { kind: '429' } }, () => {}, /try again later/],
     ['is redirected', { registrationFault: { kind: 'redirect' } }, () => {}, /redirects are refused/],
   ]) {
     test(`a client that ${what}: a clear error`, async () => {
@@ -107,6 +108,23 @@ describe('identity', () => {
       ]).toEqual([basic, method === 'client_secret_post', !basic])
     })
   }
+
+  test('a registration whose answer leaves the callback out counts for the one that was sent', async () => {
+    const server = await startOAuth(bench.current, { registration: { redirect_uris: null } })
+    const provider = new MemoryProvider()
+    const { agent, register } = connectTo(bench, server, { provider })
+    await register()
+    expect(provider.store.client.redirect_uris).toEqual([provider.url])
+
+    await agent.mcp.unregister('docs')
+    provider.url = 'http://127.0.0.1:8765/another'
+    delete provider.store.tokens
+    await register()
+    expect(server.at('a', '/register').map(({ message }) => message.redirect_uris)).toEqual([
+      ['http://127.0.0.1:8765/callback'],
+      ['http://127.0.0.1:8765/another'],
+    ])
+  })
 
   test('an https callback registers a web application', async () => {
     const server = await startOAuth(bench.current)
@@ -166,6 +184,16 @@ describe('a machine signs in by itself', () => {
       expect(server.at('a', '/token')).toEqual([])
     })
   }
+
+  test('a provider that could save a client is not registered with another issuer than its own', async () => {
+    const server = await startOAuth(bench.current, { clients })
+    const provider = providers.ClientCredentialsProvider({ expectedIssuer: 'https://login.example.com' })
+    const saved = []
+    provider.saveClientInformation = (client) => void saved.push(client)
+    const error = await failure(connectTo(bench, server, { provider, authorize: undefined }).register())
+    expect(error).toMatchObject({ code: 'OAUTH_BOUND' })
+    expect([server.at('a', '/register'), server.at('a', '/token'), saved]).toEqual([[], [], []])
+  })
 
   test('a secret without a stamp stays with the first issuer, for the life of its provider', async () => {
     const server = await startOAuth(bench.current, { clients })

@@ -173,6 +173,24 @@ describe("the authorization server's metadata", () => {
     })
   }
 
+  for (const status of ['500', '503', '429']) {
+    test(`${status}: said to be out of order, not to be missing`, async () => {
+      for (const [options, words] of [
+        [{ prmFault: status }, /protected-resource metadata .*try again later/],
+        [{ prmFault: status, prmAt: 'root', challenge: 'none' }, /protected-resource metadata .*try again later/],
+        [{ metadataFault: status }, /the authorization server is not available.*try again later/],
+      ]) {
+        const { error } = await fails(options)
+        expect(error).toMatchObject({ code: 'OAUTH_FAILED', message: expect.stringMatching(words) })
+      }
+    })
+  }
+
+  test('at one address that is out of order does not keep the next one from being used', async () => {
+    const { server } = await signsIn({ metadataFault: { kind: '503', at: 'oauth' } })
+    expect(server.issued()).toHaveLength(1)
+  })
+
   test('that does not come in time is given up after the timeoutMs of the server', async () => {
     const server = await startOAuth(bench.current, { metadataFault: 'hang' })
     const error = await failure(connectTo(bench, server).register({ timeoutMs: 1000 }))

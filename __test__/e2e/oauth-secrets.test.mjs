@@ -66,6 +66,7 @@ const FLOWS = {
   'target refused': 0,
   'machine secret': 2,
   'machine assertion': 2,
+  'machine with odd signs': 2,
   'machine refused': 0,
 }
 
@@ -81,6 +82,21 @@ describe('nothing leaks', () => {
       expect(seen.sinks.events.length).toBeGreaterThan(0)
       expect(seen.sinks.lists).toHaveLength(2)
       expect(namesBelow(seen.directory).some((name) => name.endsWith('.jsonl'))).toBe(true)
+    })
+  }
+})
+
+describe('the credentials of `Basic` are looked for as they travel, form-encoded or not', () => {
+  for (const [flow, credentials] of [
+    ['machine secret', 'robot:SENTINEL-robot'],
+    ['machine with odd signs', 'robot:SENTINEL+robot%2B%25%26'],
+    ['machine with odd signs', 'robot:SENTINEL robot+%&'],
+  ]) {
+    test(credentials, () => {
+      const seen = goThrough(flow)
+      const secret = btoa(credentials)
+      const sinks = { ...seen.sinks, trace: `${seen.sinks.trace}\nauthorization: Basic ${secret}` }
+      expect(leaks({ ...seen, sinks })).toEqual({ trace: [secret] })
     })
   }
 })

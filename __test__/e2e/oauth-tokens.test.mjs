@@ -64,13 +64,13 @@ test('two agents on one store: the loser of a race uses what the winner saved an
 test('two processes on one store: both go on with the newer token, and neither removes it', async () => {
   const server = await startOAuth(bench.current)
   const { directory } = bench.current
-  const file = join(directory, 'store.json')
-  const provider = new FileProvider({ file, redirectUrl: 'http://127.0.0.1:8765/callback' })
+  const store = join(directory, 'store')
+  const provider = new FileProvider({ directory: store, redirectUrl: 'http://127.0.0.1:8765/callback' })
   const { agent, register } = connectTo(bench, server, { provider })
   await register()
   await agent.close()
   const path = fileURLToPath(new URL('children/oauth-agent.mjs', import.meta.url))
-  const options = JSON.stringify({ url: server.url, origin: server.origins.a, file, directory })
+  const options = JSON.stringify({ url: server.url, origin: server.origins.a, store, directory })
   const children = [1, 2].map(() => {
     const child = spawn(process.execPath, [path, options], { stdio: ['pipe', 'pipe', 'inherit'] })
     const lines = []
@@ -260,6 +260,17 @@ describe('a refresh that fails', () => {
     await register()
     expect(server.at('a', '/register')).toHaveLength(2)
     expect(server.at('a', '/authorize')).toHaveLength(2)
+  })
+
+  test('unauthorized_client: a client that is known and may not refresh is kept, and so are its tokens', async () => {
+    const fault = { kind: 'error', error: 'unauthorized_client' }
+    const { provider, result } = await refreshing({ tokenFault: fault })
+    expect(result).toMatchObject({
+      isError: true,
+      content: expect.stringMatching(/^OAUTH_FAILED: .*unauthorized_client/),
+    })
+    expect(provider.calls('invalidateCredentials')).toEqual([])
+    expect(Object.keys(provider.store)).toEqual(expect.arrayContaining(['client', 'tokens']))
   })
 
   test('without invalidateCredentials nothing is removed', async () => {

@@ -63,8 +63,10 @@ const defaults = {
   needs: {},
   /** Whether every token falls short of it. */
   forgetScope: false,
-  /** What metadata requests get instead: redirect, html, hang, huge. */
+  /** What metadata requests get instead: a fault by its name, or `{ kind, at }` for one of the addresses. */
   metadataFault: undefined,
+  /** What requests for the protected-resource metadata get instead. */
+  prmFault: undefined,
 }
 const now = { ...defaults, ...options }
 const held = []
@@ -110,7 +112,8 @@ function authorizationServer(name) {
     }
     const place = places[path]
     if (!place || !now.metadataAt.includes(place)) return json(response, 404, {})
-    if (now.metadataFault) return fault(now.metadataFault, response)
+    const kind = now.metadataFault?.kind ?? now.metadataFault
+    if (kind && (now.metadataFault.kind === undefined || now.metadataFault.at === place)) return fault(kind, response)
     const by = now.metadataBy[place]
     if (typeof by === 'string') return response.writeHead(200, { 'content-type': 'application/json' }).end(by)
     json(response, 200, pick(good(), { ...now.metadata, ...by }))
@@ -262,6 +265,7 @@ const faults = {
   html400: (response) => html(response, 400),
   500: (response) => json(response, 500, { error: 'invalid_grant' }),
   503: (response) => html(response, 503),
+  429: (response) => json(response, 429, {}),
   redirect: (response) => response.writeHead(307, { location: `${servers.b.site.origin}/stolen` }).end(),
   huge: (response) => json(response, 200, { filler: 'x'.repeat(2 << 20) }),
   empty: (response) => response.writeHead(200).end(),

@@ -1,25 +1,25 @@
-// A host's storage for one server and one user: a JSON file that only its owner can read.
-import { createHash } from 'node:crypto'
+// A host's storage for one server and one user: JSON files that only their owner can read.
+import { createHash, randomUUID } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 
-/** One file for each user and server: what one knows is never seen by another. */
-export const storageFile = (root, user, serverUrl) =>
+/** One directory for each user and server: what one knows is never seen by another. */
+export const storageDirectory = (root, user, serverUrl) =>
   join(
     root,
     'oauth',
-    `${createHash('sha256')
+    createHash('sha256')
       .update(JSON.stringify([user, serverUrl]))
-      .digest('hex')}.json`,
+      .digest('hex'),
   )
 
 export class FileProvider {
-  #file
+  #directory
   #redirectUrl
 
-  /** @param {{ file: string, redirectUrl: string }} options */
-  constructor({ file, redirectUrl }) {
-    this.#file = file
+  /** @param {{ directory: string, redirectUrl: string }} options */
+  constructor({ directory, redirectUrl }) {
+    this.#directory = directory
     this.#redirectUrl = redirectUrl
   }
 
@@ -31,75 +31,67 @@ export class FileProvider {
     return { client_name: 'my application', redirect_uris: [this.#redirectUrl] }
   }
 
-  clientInformation({ issuer } = {}) {
-    return this.#read().clients?.[issuer]
+  clientInformation(ctx) {
+    return ofIssuer(this.#read('client'), ctx)
   }
 
-  saveClientInformation(client, { issuer }) {
-    this.#change((kept) => {
-      kept.clients = { ...kept.clients, [issuer]: client }
-    })
+  saveClientInformation(client) {
+    this.#write('client', client)
   }
 
   tokens(ctx) {
-    const { tokens, current } = this.#read()
-    return tokens?.[ctx?.issuer ?? current]
+    return ofIssuer(this.#read('tokens'), ctx)
   }
 
-  saveTokens(tokens, { issuer }) {
-    this.#change((kept) => {
-      kept.tokens = { ...kept.tokens, [issuer]: tokens }
-      kept.current = issuer
-    })
+  saveTokens(tokens) {
+    this.#write('tokens', tokens)
   }
 
   saveCodeVerifier(verifier) {
-    this.#change((kept) => {
-      kept.verifier = verifier
-    })
+    this.#write('verifier', verifier)
   }
 
   codeVerifier() {
-    return this.#read().verifier
+    return this.#read('verifier')
   }
 
   saveDiscoveryState(discovery) {
-    this.#change((kept) => {
-      kept.discovery = discovery
-    })
+    this.#write('discovery', discovery)
   }
 
   discoveryState() {
-    return this.#read().discovery
+    return this.#read('discovery')
   }
 
   invalidateCredentials(scope) {
-    if (scope === 'all') return rmSync(this.#file, { force: true })
-    const issuer = this.discoveryState()?.authorizationServerUrl
-    this.#change((kept) => {
-      if (scope === 'client') delete kept.clients?.[issuer]
-      if (scope === 'tokens') delete kept.tokens?.[issuer]
-      if (scope === 'verifier') delete kept.verifier
-      if (scope === 'discovery') delete kept.discovery
-    })
+    const kinds = scope === 'all' ? ['client', 'tokens', 'verifier', 'discovery'] : [scope]
+    for (const kind of kinds) rmSync(this.#path(kind), { force: true })
   }
 
-  #read() {
+  #path(kind) {
+    return join(this.#directory, `${kind}.json`)
+  }
+
+  #read(kind) {
     try {
-      return JSON.parse(readFileSync(this.#file, 'utf8'))
+      return JSON.parse(readFileSync(this.#path(kind), 'utf8'))
     } catch (error) {
-      if (error.code === 'ENOENT') return {}
+      if (error.code === 'ENOENT') return undefined
       throw error
     }
   }
 
-  /** Replaces the file as a whole, so that another process never reads half of it. */
-  #change(act) {
-    const kept = this.#read()
-    act(kept)
-    mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 })
-    const fresh = `${this.#file}.${process.pid}.tmp`
-    writeFileSync(fresh, JSON.stringify(kept), { mode: 0o600 })
-    renameSync(fresh, this.#file)
+  /**
+   * Each kind has a file of its own that is replaced as a whole: another process never reads half of it, and what it
+   * saves meanwhile is not undone.
+   */
+  #write(kind, value) {
+    mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
+    const fresh = join(this.#directory, `${kind}.${randomUUID()}.tmp`)
+    writeFileSync(fresh, JSON.stringify(value), { mode: 0o600 })
+    renameSync(fresh, this.#path(kind))
   }
 }
+
+/** What was stamped with another issuer is not for this one. */
+const ofIssuer = (kept, ctx) => (kept?.issuer && ctx?.issuer && kept.issuer !== ctx.issuer ? undefined : kept)

@@ -4,7 +4,7 @@ import { createLiteAgent, fakeProvider, policy } from '@lite-agent/sdk'
 import { FileProvider } from '../../../examples/oauth/file-provider.mjs'
 import { callsTurn, collect, resultsOf, textTurn } from '../../servers/start.mjs'
 
-const { url, origin, file, directory } = JSON.parse(process.argv[2])
+const { url, origin, store, directory } = JSON.parse(process.argv[2])
 const agent = createLiteAgent({
   workdir: directory,
   home: directory,
@@ -15,7 +15,7 @@ const agent = createLiteAgent({
     docs: {
       serverUrl: url,
       allowedOrigins: [origin],
-      provider: new FileProvider({ file, redirectUrl: 'http://127.0.0.1:8765/callback' }),
+      provider: new FileProvider({ directory: store, redirectUrl: 'http://127.0.0.1:8765/callback' }),
     },
   },
 })

@@ -60,6 +60,11 @@ const flows = {
   'target refused': { options: { metadata: { token_endpoint: 'https://other.example/SENTINEL-path' } } },
   'machine secret': { provider: machines.secret, next: { revoke: true } },
   'machine assertion': { provider: machines.jwt, next: { revoke: true } },
+  'machine with odd signs': {
+    provider: () => new ClientCredentialsProvider({ clientId: 'robot', clientSecret: 'SENTINEL robot+%&' }),
+    options: { clients: { robot: 'SENTINEL robot+%&' } },
+    next: { revoke: true },
+  },
   'machine refused': { provider: machines.secret, options: { clients: {} } },
 }
 
@@ -106,6 +111,11 @@ await attempt(async () => {
 await agent.close()
 const issued = server.issued()
 for (const { access, refresh } of issued) secrets.add(access).add(refresh)
+for (const { headers } of server.at('a', '/token')) {
+  // Client and secret as `Basic` carries them, and as they would be without being form-encoded.
+  const basic = /^Basic (.+)$/.exec(headers.authorization ?? '')?.[1]
+  if (basic) secrets.add(basic).add(btoa(decodeURIComponent(atob(basic).replaceAll('+', ' '))))
+}
 secrets.delete(null)
 writeFileSync(out, JSON.stringify({ seen, secrets: [...secrets], issued: issued.length }))
 bench.dispose()

@@ -1,6 +1,7 @@
 //! The `WWW-Authenticate` header: which `Bearer` challenge a server makes.
 //!
-//! Reads several headers, several challenges in one, any order, quoted or not, with blanks around `=`.
+//! Reads several headers, several challenges in one, any order, quoted or not, with blanks around `=`, and what can be
+//! read of a header that breaks the rules.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
@@ -15,13 +16,23 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// The `Bearer` challenge of a response, empty when there is none.
+    /// What the `Bearer` challenges of a response say together; empty when there are none.
+    ///
+    /// Where two say different things, the one about scope counts first, then the one that came first.
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let mut found: Vec<Self> =
-            values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()).flat_map(bearer_challenges).collect();
-        let best = found.iter().position(|challenge| challenge.resource_metadata.is_some()).unwrap_or(0);
-        if found.is_empty() { Self::default() } else { found.swap_remove(best) }
+            values.flat_map(|value| bearer_challenges(&String::from_utf8_lossy(value.as_bytes()))).collect();
+        found.sort_by_key(|challenge| !challenge.wants_more_scope());
+        found.into_iter().fold(Self::default(), Self::or)
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            resource_metadata: self.resource_metadata.or(other.resource_metadata),
+            scope: self.scope.or(other.scope),
+            error: self.error.or(other.error),
+        }
     }
 
     /// Whether the token was good and did not reach far enough.
@@ -48,7 +59,10 @@ fn bearer_challenges(header: &str) -> Vec<Challenge> {
     let mut is_bearer = false;
     let mut rest = header;
     loop {
-        rest = rest.trim_start_matches([' ', '\t', ',']);
+        let at_start = rest.len() == header.len();
+        let blank = rest.len() - rest.trim_start_matches([' ', '\t', ',']).len();
+        let is_separated = at_start || rest[..blank].contains(',');
+        rest = &rest[blank..];
         let word = token(rest);
         if word.is_empty() {
             // Something that is neither a scheme nor a parameter: go on behind it.
@@ -59,13 +73,17 @@ fn bearer_challenges(header: &str) -> Vec<Challenge> {
         rest = &rest[word.len()..];
         let after = rest.trim_start_matches([' ', '\t']);
         let Some(value) = after.strip_prefix('=') else {
-            is_bearer = word.eq_ignore_ascii_case("bearer");
-            if is_bearer {
+            // A word in the middle of a challenge is the rest of a value that should have stood in quotes.
+            let is_scheme = is_separated || word.eq_ignore_ascii_case("bearer");
+            if is_scheme {
+                is_bearer = word.eq_ignore_ascii_case("bearer");
+            }
+            if is_scheme && is_bearer {
                 found.push(Challenge::default());
             }
             continue;
         };
-        let (value, behind) = parameter(value.trim_start_matches([' ', '\t']));
+        let (value, behind) = parameter(word, value.trim_start_matches([' ', '\t']));
         rest = behind;
         if is_bearer && let Some(challenge) = found.last_mut() {
             challenge.set(word, value);
@@ -79,7 +97,7 @@ fn token(text: &str) -> &str {
 }
 
 /// A parameter's value and what stands behind it.
-fn parameter(text: &str) -> (String, &str) {
+fn parameter<'a>(name: &str, text: &'a str) -> (String, &'a str) {
     if let Some(quoted) = text.strip_prefix('"') {
         let mut value = String::new();
         let mut chars = quoted.char_indices();
@@ -95,8 +113,24 @@ fn parameter(text: &str) -> (String, &str) {
     if let Some((value, rest)) = text.strip_prefix('\'').and_then(|text| text.split_once('\'')) {
         return (value.to_owned(), rest);
     }
-    let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
-    (text[..end].to_owned(), &text[end..])
+    let (first, mut rest) = unquoted(text);
+    let mut value = first.to_owned();
+    // Scopes are several words, also where the quotes around them were forgotten.
+    while name.eq_ignore_ascii_case("scope") {
+        let (word, behind) = unquoted(rest.trim_start_matches([' ', '\t']));
+        let is_other = word.is_empty() || word.contains('=') || word.eq_ignore_ascii_case("bearer");
+        if is_other || behind.trim_start_matches([' ', '\t']).starts_with('=') {
+            break;
+        }
+        value = format!("{value} {word}");
+        rest = behind;
+    }
+    (value, rest)
+}
+
+/// The text up to the next blank or comma, and what stands behind it.
+fn unquoted(text: &str) -> (&str, &str) {
+    text.split_at(text.find([',', ' ', '\t']).unwrap_or(text.len()))
 }
 
 #[cfg(test)]
@@ -133,7 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn the_challenge_with_an_address_is_preferred_and_others_are_no_bearer() {
+    fn several_challenges_count_together_and_others_are_no_bearer() {
+        let scope = r#"Bearer error="insufficient_scope", scope="w""#;
+        let address = r#"Bearer resource_metadata="https://h/x", error="invalid_token", scope="r""#;
+        let whole = expected(Some("https://h/x"), Some("w"), Some("insufficient_scope"));
+        assert_eq!(read(&[scope, address]), whole);
+        assert_eq!(read(&[address, scope]), whole);
+        assert_eq!(read(&[&format!("{address}, Basic realm=x, {scope}")]), whole);
         assert_eq!(
             read(&["Bearer realm=x", r#"Bearer resource_metadata="https://h/x""#]),
             expected(Some("https://h/x"), None, None)
@@ -142,6 +182,26 @@ mod tests {
             let Ok(value) = header.parse::<reqwest::header::HeaderValue>() else { continue };
             let headers: HeaderMap = [(WWW_AUTHENTICATE, value)].into_iter().collect();
             assert_eq!(Challenge::read(&headers), expected(None, None, None), "{header}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_read_of_an_odd_header_counts() {
+        let url = Some("https://h/x");
+        for header in [
+            "Bearer scope=a b, resource_metadata=https://h/x",
+            "Bearer scope=a b resource_metadata=https://h/x",
+            "Bearer scope = a b , resource_metadata = https://h/x",
+            "Bearer realm=my own server, scope=a b, resource_metadata=https://h/x",
+            "Basic realm=x Bearer scope=a b, resource_metadata=https://h/x",
+            "Bearer scope=a b Bearer resource_metadata=https://h/x",
+            "Bearer error_description=\"no \u{ff}\", scope=\"a b\", resource_metadata=\"https://h/x\"",
+        ] {
+            // Each character becomes one byte, so that the last header is no UTF-8.
+            let bytes: Vec<u8> = header.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+            let value = reqwest::header::HeaderValue::from_bytes(&bytes).unwrap();
+            let headers: HeaderMap = [(WWW_AUTHENTICATE, value)].into_iter().collect();
+            assert_eq!(Challenge::read(&headers), expected(url, Some("a b"), None), "{header}");
         }
     }
 

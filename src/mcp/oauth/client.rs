@@ -7,7 +7,7 @@ use url::Url;
 
 use super::OAuthError;
 use super::discovery::Site;
-use super::fetch::{Ask, Body, Fetch};
+use super::fetch::{Ask, Body, Fetch, is_unavailable};
 use super::provider::{Profile, Provider};
 use super::secret_map::SecretMap;
 use super::trust::plain_url;
@@ -70,7 +70,8 @@ pub(super) async fn stored(wanted: &Wanted<'_>, redirect: Option<&str>) -> Resul
     let owner = client.text("issuer").unwrap_or(wanted.first_issuer);
     if owner != site.issuer {
         tracing::debug!("the stored client belongs to another issuer");
-        return if can_save { Ok(None) } else { Err(OAuthError::OtherIssuer) };
+        // A person can sign in with a client that is registered anew; credentials of a machine are the host's to make.
+        return if can_save && profile.redirect.is_some() { Ok(None) } else { Err(OAuthError::OtherIssuer) };
     }
     if !is_current(&client, redirect) {
         return Ok(None);
@@ -143,7 +144,7 @@ pub(super) async fn register(wanted: &Wanted<'_>, scope: Option<&str>) -> Result
     let what = "registration endpoint";
     let ask = Ask { body: Body::Json(Secret::new(body.to_string())), ..Ask::document(what, url.as_str()) };
     let answer = fetch.send(ask).await?;
-    if answer.status.is_server_error() {
+    if is_unavailable(answer.status) {
         return Err(OAuthError::Unavailable { what: "it answers a registration with an HTTP status of failure" });
     }
     let client = SecretMap::parse(&answer.body);

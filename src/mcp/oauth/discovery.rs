@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::fetch::{Ask, Fetch};
+use super::fetch::{Ask, Fetch, is_unavailable};
 use super::metadata::{Fit, Flow, issuer_candidates, judge, resource_candidates, resource_fits};
 use super::secret_map::SecretMap;
 use super::{Challenge, OAuthError};
@@ -82,7 +82,12 @@ async fn read_resource(fetch: &Fetch, server: &Url, hints: &Hints<'_>) -> Result
         candidates.insert(0, named.to_owned());
     }
     for candidate in candidates {
-        let Some(document) = read(fetch, RESOURCE, &candidate).await? else { continue };
+        let document = match read(fetch, RESOURCE, &candidate).await? {
+            Found::Document(document) => document,
+            Found::Nothing => continue,
+            // Whom a server trusts is not guessed from its second address while the first one cannot answer.
+            Found::Unavailable => return Err(OAuthError::ResourceUnavailable),
+        };
         let resource = document.text("resource").unwrap_or_default();
         if !resource_fits(resource, server) {
             let why = "the resource it names is not this server";
@@ -109,13 +114,23 @@ fn choose_issuer(fetch: &Fetch, resource: &SecretMap, current: Option<&str>) -> 
 
 async fn read_issuer(fetch: &Fetch, issuer: &str, flow: Flow) -> Result<SecretMap, OAuthError> {
     let url = fetch.trust.check("authorization server", issuer)?;
-    let mut worst = Fit::Good;
+    let (mut worst, mut unavailable) = (Fit::Good, false);
     for candidate in issuer_candidates(&url) {
-        let Some(document) = read(fetch, ISSUER, &candidate).await? else { continue };
+        let document = match read(fetch, ISSUER, &candidate).await? {
+            Found::Document(document) => document,
+            Found::Nothing => continue,
+            Found::Unavailable => {
+                unavailable = true;
+                continue;
+            }
+        };
         match judge(&document, issuer, flow) {
             Fit::Good => return Ok(document),
             fit => worst = fit,
         }
+    }
+    if unavailable {
+        return Err(OAuthError::Unavailable { what: "it answers for its metadata with an HTTP status of failure" });
     }
     Err(OAuthError::Failed {
         what: match worst {
@@ -129,8 +144,20 @@ async fn read_issuer(fetch: &Fetch, issuer: &str, flow: Flow) -> Result<SecretMa
     })
 }
 
-/// A document; `None` when there is none, or something else than a JSON object.
-async fn read(fetch: &Fetch, what: &'static str, url: &str) -> Result<Option<SecretMap>, OAuthError> {
+/// What stands at a metadata address.
+enum Found {
+    Document(SecretMap),
+    /// No document, or something else than a JSON object.
+    Nothing,
+    /// The server cannot say now.
+    Unavailable,
+}
+
+async fn read(fetch: &Fetch, what: &'static str, url: &str) -> Result<Found, OAuthError> {
     let answer = fetch.send(Ask::document(what, url)).await?;
-    Ok(answer.status.is_success().then(|| SecretMap::parse(&answer.body)).flatten())
+    if is_unavailable(answer.status) {
+        return Ok(Found::Unavailable);
+    }
+    let document = answer.status.is_success().then(|| SecretMap::parse(&answer.body)).flatten();
+    Ok(document.map_or(Found::Nothing, Found::Document))
 }

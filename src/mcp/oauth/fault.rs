@@ -68,6 +68,11 @@ pub enum OAuthError {
         /// What happened.
         what: &'static str,
     },
+    /// The server cannot say at the moment whom it trusts; nothing was changed.
+    #[error(
+        "the server answers for its protected-resource metadata with an HTTP status of failure; nothing was changed, try again later"
+    )]
+    ResourceUnavailable,
     /// The authorization server refused.
     #[error("the authorization server refused {what}: {why}")]
     Refused {
@@ -116,9 +121,11 @@ impl OAuthError {
             Self::Callback { .. } => ErrorCode::OauthCallback,
             Self::LoginRequired { .. } | Self::NobodyToAsk { .. } => ErrorCode::OauthLoginRequired,
             Self::Scope { .. } => ErrorCode::OauthScope,
-            Self::Unavailable { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::Provider { .. } => {
-                ErrorCode::OauthFailed
-            }
+            Self::Unavailable { .. }
+            | Self::ResourceUnavailable
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::Provider { .. } => ErrorCode::OauthFailed,
             Self::Timeout { .. } => ErrorCode::McpTimeout,
             Self::Cancelled => ErrorCode::Aborted,
         }

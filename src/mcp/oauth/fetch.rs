@@ -48,6 +48,11 @@ pub(super) struct Answer {
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
+/// Whether a status says that a server cannot answer now, and nothing about what it would answer.
+pub(super) fn is_unavailable(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
 /// Sends requests for one server.
 pub(super) struct Fetch {
     pub(super) trust: Trust,

@@ -7,7 +7,7 @@ use url::form_urlencoded;
 use super::OAuthError;
 use super::client::{Client, Method};
 use super::discovery::Site;
-use super::fetch::{Ask, Body, Fetch};
+use super::fetch::{Ask, Body, Fetch, is_unavailable};
 use super::provider::{Profile, Provider};
 use super::secret_map::SecretMap;
 use crate::base::secret::Secret;
@@ -113,7 +113,7 @@ fn host_headers(list: Vec<(String, Secret)>) -> Result<HeaderMap, OAuthError> {
 /// What an answer of the token endpoint means.
 fn read(status: StatusCode, body: &[u8]) -> Result<SecretMap, Refusal> {
     let unavailable = |what| Err(Refusal::Other(OAuthError::Unavailable { what }));
-    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+    if is_unavailable(status) {
         return unavailable("it answers with an HTTP status of failure");
     }
     let Some(answer) = SecretMap::parse(body).or_else(|| read_form(body)) else {
