@@ -1,4 +1,5 @@
-//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes, private files, HTTP clients.
+//! What every module may use: error codes, faults as data, limits, secrets, tasks, processes, private files, HTTP clients,
+//! the rule for addresses.
 
 pub mod clock;
 pub mod code;
@@ -15,3 +16,4 @@ pub mod secret;
 pub mod suggest;
 pub mod task;
 pub mod text;
+pub mod web_url;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{problem::escaped, validate::Found};
+use crate::base::web_url::{self, UrlProblem};
 use crate::base::{code::ErrorCode, secret::Secret};
 
 /// Headers that the protocol and the connection set themselves.
@@ -38,35 +39,21 @@ pub(super) fn url(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<
 }
 
 fn read_url(text: &str) -> Result<Url, (ErrorCode, &'static str)> {
-    // The parser drops some of these without a word.
-    if text.chars().any(|c| c.is_control() || c == ' ') {
-        return Err((ErrorCode::ConfigInvalid, "must not contain spaces or control characters"));
-    }
-    let url = Url::parse(text).map_err(|_| {
-        (ErrorCode::ConfigInvalid, "is not a valid URL: write it in full, as in https://example.com/mcp")
-    })?;
-    let loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    let refused = |message| Err((ErrorCode::McpInsecureUrl, message));
-    match url.scheme() {
-        "https" => {}
-        "http" if loopback => {}
-        _ => return refused("must use HTTPS (plain http only on localhost, 127.0.0.1 and [::1])"),
-    }
-    if has_user_info(text) || !url.username().is_empty() || url.password().is_some() {
-        return refused("must not contain credentials: put them into \"headers\"");
-    }
-    if url.fragment().is_some() {
-        return refused("must not contain a fragment (#…)");
-    }
-    Ok(url)
-}
-
-/// Whether there is an `@` before the host, even an empty user that the parser drops.
-fn has_user_info(text: &str) -> bool {
-    let after_scheme = text.split_once(':').map_or(text, |(_, rest)| rest);
-    let authority = after_scheme.trim_start_matches(['/', '\\']);
-    let end = authority.find(['/', '\\', '?', '#']).unwrap_or(authority.len());
-    authority[..end].contains('@')
+    web_url::read(text).map_err(|problem| match problem {
+        UrlProblem::Characters => {
+            (ErrorCode::ConfigInvalid, "must not contain spaces, control characters or backslashes")
+        }
+        UrlProblem::Invalid => {
+            (ErrorCode::ConfigInvalid, "is not a valid URL: write it in full, as in https://example.com/mcp")
+        }
+        UrlProblem::Insecure => {
+            (ErrorCode::McpInsecureUrl, "must use HTTPS (plain http only on localhost, 127.0.0.1 and [::1])")
+        }
+        UrlProblem::Credentials => {
+            (ErrorCode::McpInsecureUrl, "must not contain credentials: put them into \"headers\"")
+        }
+        UrlProblem::Fragment => (ErrorCode::McpInsecureUrl, "must not contain a fragment (#…)"),
+    })
 }
 
 pub(super) fn headers(fields: &Map<String, Value>, found: &mut Found<'_>) -> Option<Vec<(String, Secret)>> {

@@ -171,7 +171,7 @@ fn urls_are_https_or_loopback() {
     }
     assert_refused(http("https://example.com/#s3cr3t"), ErrorCode::McpInsecureUrl, &["fragment"]);
     assert_refused(http("https://example.com/#"), ErrorCode::McpInsecureUrl, &["fragment"]);
-    for bad in ["example.com/s3cr3t", "", "https://exa\nmple.com", " https://example.com"] {
+    for bad in ["example.com/s3cr3t", "", "https://exa\nmple.com", " https://example.com", "https:\\\\example.com"] {
         assert_refused(http(bad), ErrorCode::ConfigInvalid, &["/url"]);
     }
     assert_refused(json!({ "type": "http" }), ErrorCode::ConfigInvalid, &["\"url\""]);

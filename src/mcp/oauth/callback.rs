@@ -4,9 +4,9 @@ use subtle::ConstantTimeEq;
 use url::Url;
 use zeroize::Zeroize;
 
-use super::trust::has_user_info;
 use crate::base::limits::OAUTH_CALLBACK_BYTES;
 use crate::base::secret::Secret;
+use crate::base::web_url::has_user_info;
 
 /// What a callback must match.
 pub(super) struct Expected<'a> {

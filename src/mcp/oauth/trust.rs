@@ -5,6 +5,7 @@
 use url::{Origin, Url};
 
 use super::OAuthError;
+use crate::base::web_url::{self, UrlProblem};
 
 /// The allowed origins: those of the configuration and the server's own.
 #[derive(Clone)]
@@ -33,34 +34,14 @@ impl Trust {
     }
 }
 
-/// Reads an address: HTTPS or loopback HTTP, without user info and fragment.
+/// Reads an address as [`web_url`] allows it; a refusal in words.
 pub(super) fn plain_url(text: &str) -> Result<Url, &'static str> {
-    // The parser drops some of these without a word.
-    if text.chars().any(|c| c.is_control() || c == ' ' || c == '\\') {
-        return Err("it is not a valid URL");
-    }
-    let url = Url::parse(text).map_err(|_| "it is not a valid URL")?;
-    let loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    match url.scheme() {
-        "https" => {}
-        "http" if loopback => {}
-        _ => return Err("it must use HTTPS (plain http only on localhost, 127.0.0.1 and [::1])"),
-    }
-    if has_user_info(text) {
-        return Err("it must not contain credentials");
-    }
-    if url.fragment().is_some() {
-        return Err("it must not contain a fragment");
-    }
-    Ok(url)
-}
-
-/// Whether there is an `@` before the host, even an empty user that the parser drops.
-pub(super) fn has_user_info(text: &str) -> bool {
-    let after_scheme = text.split_once(':').map_or(text, |(_, rest)| rest);
-    let authority = after_scheme.trim_start_matches('/');
-    let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
-    authority[..end].contains('@')
+    web_url::read(text).map_err(|problem| match problem {
+        UrlProblem::Characters | UrlProblem::Invalid => "it is not a valid URL",
+        UrlProblem::Insecure => "it must use HTTPS (plain http only on localhost, 127.0.0.1 and [::1])",
+        UrlProblem::Credentials => "it must not contain credentials",
+        UrlProblem::Fragment => "it must not contain a fragment",
+    })
 }
 
 #[cfg(test)]
