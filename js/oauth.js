@@ -156,16 +156,16 @@ function describe(provider) {
 const address = (value) => (value instanceof URL ? value.href : value)
 
 /**
- * Invalidates, unless the store holds something newer by now than what the core has seen.
+ * Invalidates what was refused, unless the store holds something else by now.
  *
  * @param {Members} provider
  * @param {unknown[]} args
  * @param {AbortSignal} signal
  */
 async function invalidate(provider, [scope, ctx, seen], signal) {
-  const [reader, mark] = scope === 'client' ? ['clientInformation', 'client_id'] : ['tokens', 'access_token']
-  const stored = await call(provider, reader, [ctx])
-  if (isRecord(stored) && stored[mark] !== seen) return false
+  const stored = await call(provider, scope === 'client' ? 'clientInformation' : 'tokens', [ctx])
+  const marks = Object.entries(/** @type {Members} */ (seen))
+  if (isRecord(stored) && marks.some(([name, value]) => (stored[name] ?? null) !== value)) return false
   signal.throwIfAborted()
   await call(provider, 'invalidateCredentials', [scope])
   return true

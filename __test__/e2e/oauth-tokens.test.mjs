@@ -476,14 +476,19 @@ describe('more scope', () => {
     expect(server.at('a', '/authorize')).toHaveLength(2)
   })
 
-  test('it is asked for three times at most', async () => {
+  test('it is asked for once in a call, and three times at most', async () => {
     const server = await startOAuth(bench.current, { needs, token: { scope: 'never enough' } })
-    const turns = [callsTurn(call), textTurn('done')]
+    const turns = Array.from({ length: 4 }, () => [callsTurn(call), textTurn('done')]).flat()
     const { agent, register } = connectTo(bench, server, { turns, stepUp: 'authorize' })
     await server.control({ set: { needs: {} } })
     await register()
     // The server forgets what it granted, so that every token falls short.
     await server.control({ set: { needs: { 'tools/call': 'write' }, forgetScope: true } })
+    for (const asked of [1, 2, 3]) {
+      const [failed] = resultsOf(await collect(agent.run('go')))
+      expect(failed).toMatchObject({ isError: true, content: expect.stringMatching(/^OAUTH_SCOPE: /) })
+      expect(server.at('a', '/authorize')).toHaveLength(asked + 1)
+    }
     const [result] = resultsOf(await collect(agent.run('go')))
     expect(result).toMatchObject({ isError: true, content: expect.stringMatching(/^OAUTH_SCOPE: .*three times/) })
     expect(server.at('a', '/authorize')).toHaveLength(4)

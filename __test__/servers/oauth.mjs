@@ -59,8 +59,10 @@ const defaults = {
   /** Clients known beforehand: `{ id: secret }`. */
   clients: {},
   /** Assertions accepted for `private_key_jwt`: any that is not empty. */
-  /** Scope that a method needs, as `{ 'tools/call': 'files:write' }`. */
+  /** Scope that a method needs, or a method of one tool, as `{ 'tools/call': 'files:write', 'tools/call echo': 'a' }`. */
   needs: {},
+  /** The names of its tools, where there are others than the one. */
+  tools: undefined,
   /** Whether every token falls short of it. */
   forgetScope: false,
   /** What metadata requests get instead: a fault by its name, or `{ kind, at }` for one of the addresses. */
@@ -301,6 +303,10 @@ const actions = {
   revokeRefresh: () => {
     for (const site of Object.values(sites)) site.refreshes.clear()
   },
+  /** Clients that are known from now on: `{ id: secret }`. */
+  know: (clients) => {
+    for (const [id, secret] of Object.entries(clients)) sites.a.clients.set(id, secret)
+  },
   forgetClients: () => {
     for (const site of Object.values(sites)) site.clients.clear()
   },
@@ -325,12 +331,16 @@ const mcp = createServer(async (request, response) => {
   const grant = sites[now.use].tokens.get(token)
   const needed = now.protect === 'all' || now.protect.includes(message.method)
   if (needed && !grant) return challenge(401, origin, response)
-  const scope = now.needs[message.method]
+  const scope = now.needs[`${message.method} ${message.params?.name}`] ?? now.needs[message.method]
   const missing = scope && (now.forgetScope || !(grant?.scope ?? '').split(' ').includes(scope))
   if (missing) return challenge(403, origin, response, `error="insufficient_scope", scope="${scope}"`)
   if (message.id === undefined) return response.writeHead(202).end()
   record({ at: 'mcp', served: message.method })
-  json(response, 200, answer(message))
+  const whole = answer(message)
+  if (now.tools && message.method === 'tools/list') {
+    whole.result.tools = now.tools.map((name) => ({ ...whole.result.tools[0], name }))
+  }
+  json(response, 200, whole)
 })
 
 function prmAddress(origin) {

@@ -11,7 +11,7 @@ pub enum UrlProblem {
     Characters,
     /// It is no whole URL.
     Invalid,
-    /// It is neither `https` nor `http` on localhost, 127.0.0.1 or \[::1].
+    /// It is neither `https` nor `http` on `localhost`, `127.0.0.1` or `[::1]`.
     Insecure,
     /// It holds user info, if only an empty one.
     Credentials,

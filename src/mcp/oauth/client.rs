@@ -31,6 +31,15 @@ impl Client {
         self.0.text("client_id").unwrap_or_default()
     }
 
+    /// Whether two are the same to the authorization server.
+    pub(super) fn has_same_credentials(&self, other: &Self) -> bool {
+        ["client_id", "client_secret"].iter().all(|name| self.0.text(name) == other.0.text(name))
+    }
+
+    pub(super) const fn credentials(&self) -> &SecretMap {
+        &self.0
+    }
+
     /// The method that the registration named, else what the server supports.
     pub(super) fn method(&self, server: &SecretMap) -> Result<Method, OAuthError> {
         let secret = self.0.secret("client_secret").filter(|secret| !secret.expose().is_empty());

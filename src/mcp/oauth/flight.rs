@@ -2,12 +2,12 @@
 //!
 //! It runs on a task of its own: a call that gives up does not take a refresh away from the others. A sign-in ends when
 //! nobody waits for it any more. More scope is asked for in a flight of its own, so that a request that only needs
-//! another token does not wait for a person. Closing ends every flight; one that has sent a refresh token may first
-//! save its successor, within [`OAUTH_REFRESH_GRACE`].
+//! another token does not wait for a person. Closing and the time limit end a flight; one that has sent a refresh token
+//! may first save its successor, within [`OAUTH_REFRESH_GRACE`].
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,36 @@ pub(super) struct Flight {
     waiters: Arc<AtomicUsize>,
     /// Ends the work when the last waiter leaves.
     cancel: Option<CancellationToken>,
+    /// Whether a person is asked where nothing else helps.
+    asks: bool,
+}
+
+/// How a flight is told to end, and what must be finished first.
+pub(super) struct Leave {
+    stop: CancellationToken,
+    /// A refresh token was sent, and its successor is not saved yet.
+    sent_refresh: AtomicBool,
+}
+
+/// Marks that a refresh token was sent, until its successor is saved or there is none.
+pub(super) struct Sent<'a>(&'a AtomicBool);
+
+impl Leave {
+    pub(super) fn mark_sent(&self) -> Sent<'_> {
+        self.sent_refresh.store(true, Ordering::SeqCst);
+        Sent(&self.sent_refresh)
+    }
+
+    /// Fails once nothing more may be begun.
+    pub(super) fn check(&self) -> Result<(), OAuthError> {
+        if self.stop.is_cancelled() { Err(OAuthError::Cancelled) } else { Ok(()) }
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
 }
 
 impl Flight {
@@ -37,7 +67,8 @@ impl Flight {
     fn join(&self) -> Option<Waiter> {
         let may_join = |waiters: usize| (waiters > 0 || self.cancel.is_none()).then_some(waiters + 1);
         self.waiters.fetch_update(Ordering::SeqCst, Ordering::SeqCst, may_join).ok()?;
-        Some(Waiter { work: self.work(), waiters: Arc::clone(&self.waiters), cancel: self.cancel.clone() })
+        let (waiters, cancel) = (Arc::clone(&self.waiters), self.cancel.clone());
+        Some(Waiter { work: self.work(), waiters, cancel, asks: self.asks })
     }
 }
 
@@ -76,6 +107,8 @@ pub(super) struct Waiter {
     work: Work,
     waiters: Arc<AtomicUsize>,
     cancel: Option<CancellationToken>,
+    /// Whether the flight asks a person where nothing else helps, or has nobody to ask for anything.
+    pub(super) asks: bool,
 }
 
 impl Waiter {
@@ -139,7 +172,7 @@ impl Authorizer {
             *count += 1;
         }
         let cancel = self.cancel.child_token();
-        let may_ask = self.phase() == Phase::Connecting || kind == Kind::StepUp;
+        let asks = need.is_none_or(|need| need.phase == Phase::Connecting || kind == Kind::StepUp);
         let waiters = Arc::new(AtomicUsize::new(1));
         let landing = Landing { authorizer: Arc::clone(self), kind, waiters: Arc::clone(&waiters) };
         let (this, token, need) = (Arc::clone(self), cancel.clone(), need.cloned());
@@ -149,45 +182,48 @@ impl Authorizer {
         });
         let lost = |_| Err(OAuthError::Failed { what: "an internal task failed; please report it" });
         let work = work.map(move |outcome| outcome.unwrap_or_else(lost)).boxed().shared();
-        let cancel = may_ask.then_some(cancel);
-        let waiter = Waiter { work: work.clone(), waiters: Arc::clone(&waiters), cancel: cancel.clone() };
-        *state.flights.of(kind) = Some(Flight { work, waiters, cancel });
+        let cancel = asks.then_some(cancel);
+        let waiter = Waiter { work: work.clone(), waiters: Arc::clone(&waiters), cancel: cancel.clone(), asks };
+        *state.flights.of(kind) = Some(Flight { work, waiters, cancel, asks });
         Ok(Some(waiter))
     }
 
-    async fn fly(self: Arc<Self>, need: Option<Need>, cancel: CancellationToken) -> Outcome {
+    async fn fly(self: Arc<Self>, need: Option<Need>, stop: CancellationToken) -> Outcome {
         let limit = if self.is_connecting() { self.time_left() } else { self.config.timeout };
-        let mut work = pin!(tokio::time::timeout(limit, async {
+        let leave = Leave { stop, sent_refresh: AtomicBool::new(false) };
+        let mut work = pin!(async {
             match &need {
                 None => self.load().await,
-                Some(need) => self.renew(need).await.map(Some),
+                Some(need) => self.renew(need, &leave).await.map(Some),
             }
-        }));
-        let outcome = tokio::select! {
+        });
+        let cut_short = tokio::select! {
             biased;
-            () = cancel.cancelled() => None,
-            outcome = &mut work => Some(outcome.unwrap_or_else(|_| Err(self.timed_out()))),
+            () = leave.stop.cancelled() => OAuthError::Cancelled,
+            outcome = &mut work => return self.land(outcome, need.as_ref()),
+            () = tokio::time::sleep(limit) => self.timed_out(),
         };
-        let outcome = if let Some(outcome) = outcome {
-            outcome.map(|token| token.map(Arc::new))
-        } else {
-            if self.has_sent_refresh() {
-                let _ = tokio::time::timeout(OAUTH_REFRESH_GRACE, work).await;
-            }
-            Err(OAuthError::Cancelled)
-        };
-        if let Ok(token) = &outcome {
-            let mut state = self.state();
-            state.loaded = true;
-            // What reaches farther came meanwhile.
-            let is_overtaken = need
-                .as_ref()
-                .is_some_and(|need| state.token.is_some() && !same(need.used.as_ref(), state.token.as_ref()));
-            if !is_overtaken {
-                state.token.clone_from(token);
-            }
+        // Nothing more is begun; a refresh that was sent is saved first.
+        leave.stop.cancel();
+        if leave.sent_refresh.load(Ordering::SeqCst) {
+            let _ = tokio::time::timeout(OAUTH_REFRESH_GRACE, work).await;
         }
-        outcome
+        Err(cut_short)
+    }
+
+    /// Keeps what a flight brought.
+    fn land(&self, outcome: Result<Option<Token>, OAuthError>, need: Option<&Need>) -> Outcome {
+        let token = outcome?.map(Arc::new);
+        let mut state = self.state();
+        state.loaded = true;
+        // What reaches farther came meanwhile.
+        let is_overtaken = need.is_some_and(|need| {
+            need.cause != Cause::Scope && state.token.is_some() && !same(need.used.as_ref(), state.token.as_ref())
+        });
+        if !is_overtaken {
+            state.token.clone_from(&token);
+        }
+        Ok(token)
     }
 }
 

@@ -3,14 +3,13 @@
 //! State and verifier are made here, used once, and gone with the attempt.
 
 use oauth2::{CsrfToken, PkceCodeChallenge};
-use serde_json::json;
 use subtle::ConstantTimeEq;
 use url::Url;
 
 use super::OAuthError;
 use super::callback::{self, Expected};
 use super::grant::{self, Params, Party, Refusal};
-use super::secret_map::{SecretMap, wipe};
+use super::secret_map::SecretMap;
 use super::trust::plain_url;
 use crate::base::secret::Secret;
 
@@ -42,18 +41,10 @@ pub(super) async fn sign_in(party: &Party<'_>, redirect: &str, scope: Option<&st
         return Err(OAuthError::Provider { method: "object", what, cause_id: None }.into());
     }
     let endpoint = site.authorization_endpoint(fetch)?;
-    let mut discovery = json!({
-        "authorizationServerUrl": site.issuer,
-        "resourceMetadataUrl": site.resource_url,
-        "resourceMetadata": site.resource.value(),
-        "authorizationServerMetadata": site.server.value(),
-    });
     let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
     let (verifier, state) = (Secret::new(verifier.into_secret()), state());
     // Who was asked is written down beside the verifier, before anybody is sent there.
-    let saved = provider.save_discovery(&discovery).await;
-    wipe(&mut discovery);
-    saved?;
+    provider.save_discovery(site).await?;
     provider.save_verifier(&verifier).await?;
     let page = page(endpoint, party, redirect, scope, &state, challenge.as_str());
     let answer = provider.authorize(page).await?;

@@ -48,6 +48,7 @@ use self::flight::Flights;
 use self::pause::Pauses;
 use self::provider::Provider;
 use self::renewal::{Cause, Need};
+use self::token::covers;
 use self::trust::Trust;
 use crate::base::limits::OAUTH_REFUSALS;
 
@@ -70,6 +71,30 @@ pub(crate) struct Refused {
     pub(crate) token: Option<Arc<Token>>,
     /// Where the token of the retry before came from.
     pub(crate) tried: Option<Origin>,
+    /// How often the request was refused by now, with 401 and in all.
+    pub(crate) refusals: Refusals,
+    /// What the request is for.
+    pub(crate) operation: String,
+    /// Who waits for it.
+    pub(crate) audience: Audience,
+}
+
+/// How often one request was refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusals {
+    /// With 401.
+    pub(crate) unauthorized: usize,
+    /// For want of a token or of scope.
+    pub(crate) all: usize,
+}
+
+/// Who waits for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Somebody who may be asked to sign in while the connection is being made.
+    Caller,
+    /// Nobody: it is kept up in the background.
+    Nobody,
 }
 
 /// Authorises the requests of one connection.
@@ -81,8 +106,6 @@ pub struct Authorizer {
     cancel: CancellationToken,
     deadline: Instant,
     connected: AtomicBool,
-    /// A refresh token was sent, and its successor is not saved yet.
-    sent_refresh: AtomicBool,
     /// Requests whose clock stands still.
     pub(crate) pauses: Pauses,
     state: Mutex<State>,
@@ -95,6 +118,8 @@ struct State {
     /// The issuer in use.
     issuer: Option<String>,
     site: Option<Site>,
+    /// The issuer and the address of the metadata that the host has written down.
+    remembered: Option<(String, String)>,
     /// The scope of the last sign-in.
     asked: Option<String>,
     /// How often somebody was asked to sign in, by operation.
@@ -119,7 +144,6 @@ impl Authorizer {
             claim: Mutex::new(Some(claim)),
             cancel: cancel.child_token(),
             connected: AtomicBool::new(false),
-            sent_refresh: AtomicBool::new(false),
             pauses: Pauses::new(),
             state: Mutex::default(),
             config,
@@ -177,8 +201,9 @@ impl Authorizer {
             tried: None,
             cause: Cause::Expired,
             operation: String::new(),
+            phase: self.phase(),
         };
-        match self.replaced(&need).await {
+        match self.replaced(need).await {
             Ok(token) => Ok(Some(token)),
             // The server's own challenge says best what is needed to sign in.
             Err(OAuthError::LoginRequired { .. }) if self.is_connecting() => {
@@ -190,63 +215,73 @@ impl Authorizer {
         }
     }
 
-    /// Whether a request that was refused so often with 401 may be sent again.
+    /// Another token after a 401.
     ///
     /// # Errors
-    /// When it may not: once only, but for the requests that make the connection.
-    pub(crate) fn allow_retry(&self, refusals: usize) -> Result<(), OAuthError> {
-        let most = if self.is_connecting() { OAUTH_REFUSALS } else { 1 };
-        if refusals > most { Err(renewal::REFUSED_NEW) } else { Ok(()) }
-    }
-
-    /// Another token after a 401.
-    pub(crate) async fn unauthorized(
-        self: &Arc<Self>,
-        refused: Refused,
-        operation: &str,
-    ) -> Result<Arc<Token>, OAuthError> {
-        let Refused { challenge, token, tried } = refused;
-        let need = Need { challenge, used: token, tried, cause: Cause::Refused, operation: operation.to_owned() };
-        let token = self.replaced(&need).await?;
-        if token.origin == Origin::Issued {
-            *self.state().sign_ins.entry(operation.to_owned()).or_default() += 1;
+    /// Also when the request may not be sent again: that is done once, but for those that make the connection.
+    pub(crate) async fn unauthorized(self: &Arc<Self>, refused: Refused) -> Result<Arc<Token>, OAuthError> {
+        let refusals = refused.refusals;
+        let is_over = match self.phase() {
+            Phase::Connecting => refusals.unauthorized > OAUTH_REFUSALS,
+            Phase::Calling => refusals.all > 1,
+        };
+        if is_over {
+            return Err(renewal::REFUSED_NEW);
         }
-        Ok(token)
+        self.replaced(self.need(refused, Cause::Refused)).await
     }
 
     /// A token that reaches farther, after a 403 that asks for scope.
-    pub(crate) async fn forbidden(
-        self: &Arc<Self>,
-        refused: Refused,
-        operation: &str,
-    ) -> Result<Arc<Token>, OAuthError> {
+    ///
+    /// # Errors
+    /// Also when the request may not be sent again.
+    pub(crate) async fn forbidden(self: &Arc<Self>, refused: Refused) -> Result<Arc<Token>, OAuthError> {
         if self.config.step_up == StepUp::Fail {
             let next = "sign in with more scope, or set stepUp: 'authorize'";
             return Err(OAuthError::Scope { next });
         }
-        let Refused { challenge, token, tried } = refused;
-        self.replaced(&Need { challenge, used: token, tried, cause: Cause::Scope, operation: operation.to_owned() })
-            .await
+        if self.phase() == Phase::Calling && refused.refusals.all > 1 {
+            let next = "the request was sent again once already and is not sent a third time";
+            return Err(OAuthError::Scope { next });
+        }
+        self.replaced(self.need(refused, Cause::Scope)).await
+    }
+
+    fn need(&self, refused: Refused, cause: Cause) -> Need {
+        let Refused { challenge, token, tried, operation, audience, .. } = refused;
+        let phase = if audience == Audience::Caller { self.phase() } else { Phase::Calling };
+        Need { challenge, used: token, tried, cause, operation, phase }
     }
 
     /// The token that takes the place of the used one: the one that did already, or a new one for all who wait.
-    async fn replaced(self: &Arc<Self>, need: &Need) -> Result<Arc<Token>, OAuthError> {
+    async fn replaced(self: &Arc<Self>, mut need: Need) -> Result<Arc<Token>, OAuthError> {
         loop {
-            if let Some(current) = self.state().token.clone()
+            let current = self.state().token.clone();
+            if let Some(current) = current
                 && need.used.as_ref().is_none_or(|used| !Arc::ptr_eq(used, &current))
             {
-                return Ok(current);
+                if self.reaches(&current, &need) {
+                    return Ok(current);
+                }
+                need.used = Some(current);
             }
-            let Some(waiter) = self.join(Some(need))? else { continue };
-            if let Some(token) = waiter.result().await? {
-                return Ok(token);
+            let Some(waiter) = self.join(Some(&need))? else { continue };
+            // What nobody could be asked for may still be had by asking.
+            let is_last_word = waiter.asks || need.phase == Phase::Calling;
+            match waiter.result().await {
+                Ok(Some(token)) if self.reaches(&token, &need) => return Ok(token),
+                Ok(Some(token)) => need.used = Some(token),
+                Err(error) if is_last_word => return Err(error),
+                Ok(None) | Err(_) => {}
             }
         }
     }
 
-    /// Whether a rotated refresh token would be lost now.
-    fn has_sent_refresh(&self) -> bool {
-        self.sent_refresh.load(Ordering::SeqCst)
+    /// Whether a token was asked to reach as far as is needed; whether it does is the server's to say.
+    fn reaches(&self, token: &Token, need: &Need) -> bool {
+        let asked = self.state().asked.clone();
+        need.cause != Cause::Scope
+            || covers(&[token.scope.as_deref(), asked.as_deref()], need.challenge.scope.as_deref())
     }
 
     /// Ends everything, and frees the provider; waits for a refresh that was sent until it is saved.

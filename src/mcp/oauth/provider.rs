@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::OAuthError;
+use super::client::Client;
+use super::discovery::Site;
 use super::secret_map::{SecretMap, wipe};
 use crate::base::fault::HostError;
 use crate::base::secret::Secret;
@@ -60,6 +62,12 @@ impl Profile {
 pub(super) struct Authenticated {
     pub(super) headers: Vec<(String, Secret)>,
     pub(super) params: Vec<(String, Secret)>,
+}
+
+/// What was refused and is to be removed.
+pub(super) enum Doomed<'a> {
+    Tokens(&'a SecretMap),
+    Client(&'a Client),
 }
 
 /// One server's provider.
@@ -196,7 +204,14 @@ impl Provider {
         self.text("codeVerifier", json!([])).await?.ok_or(lied("codeVerifier", "returned nothing"))
     }
 
-    pub(super) async fn save_discovery(&self, state: &Value) -> Result<(), OAuthError> {
+    /// Writes down whom a server trusts.
+    pub(super) async fn save_discovery(&self, site: &Site) -> Result<(), OAuthError> {
+        let state = json!({
+            "authorizationServerUrl": site.issuer,
+            "resourceMetadataUrl": site.resource_url,
+            "resourceMetadata": site.resource.value(),
+            "authorizationServerMetadata": site.server.value(),
+        });
         self.ask("saveDiscoveryState", json!([state])).await.map(drop)
     }
 
@@ -209,16 +224,16 @@ impl Provider {
         if profile.has(member) { self.ask(member, json!([text])).await.map(drop) } else { Ok(()) }
     }
 
-    /// Invalidates a scope, unless the store holds other tokens by now than the ones that were `seen`.
+    /// Invalidates what was refused, unless the store holds something else by now.
     ///
     /// The host reads and removes without a pause in between; says whether it removed.
-    pub(super) async fn invalidate(
-        &self,
-        scope: &'static str,
-        issuer: &str,
-        seen: Option<&Secret>,
-    ) -> Result<bool, OAuthError> {
-        let seen = seen.map(Secret::expose);
+    pub(super) async fn invalidate(&self, doomed: Doomed<'_>, issuer: &str) -> Result<bool, OAuthError> {
+        let (scope, refused, marks) = match doomed {
+            Doomed::Tokens(tokens) => ("tokens", tokens, ["access_token", "refresh_token"]),
+            Doomed::Client(client) => ("client", client.credentials(), ["client_id", "client_secret"]),
+        };
+        let seen: Map<String, Value> =
+            marks.into_iter().map(|mark| (mark.to_owned(), json!(refused.text(mark)))).collect();
         let answer = self.ask("invalidateCredentials", json!([scope, { "issuer": issuer }, seen])).await?;
         Ok(answer.expose() == "true")
     }

@@ -4,29 +4,34 @@
 //! person only while connecting or where more scope may be asked for. Nothing is removed from the store before it
 //! was read again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::client::{self, Client, Wanted};
 use super::discovery::{Hints, Site, discover};
+use super::flight::Leave;
 use super::grant::{self, Params, Party, Refusal};
 use super::login::sign_in;
 use super::metadata::Flow;
-use super::provider::Profile;
+use super::provider::{Doomed, Profile};
 use super::secret_map::SecretMap;
 use super::token::{Origin, Token, to_store, union};
 use super::{Authorizer, Challenge, OAuthError, Phase};
 use crate::base::secret::Secret;
 
-/// How often, and after which pauses, the store is read again when a refresh token was refused: whoever used it
-/// before us is about to save its successor.
+/// How often, and after which pauses, the store is read again when a refresh was refused: whoever used the token before
+/// us is about to save its successor.
 const READ_AGAIN: &[Duration] = &[
     Duration::ZERO,
     Duration::from_millis(50),
     Duration::from_millis(100),
     Duration::from_millis(200),
     Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1500),
 ];
+
+/// How many refresh tokens are tried, when the store holds another one each time.
+const REFRESHES: usize = 3;
 
 /// What a request needs.
 #[derive(Clone)]
@@ -40,6 +45,8 @@ pub(super) struct Need {
     pub(super) cause: Cause,
     /// What the request is for.
     pub(super) operation: String,
+    /// Whether a person may be asked to sign in for it.
+    pub(super) phase: Phase,
 }
 
 /// Why a token is needed.
@@ -61,6 +68,7 @@ struct Scene {
     resource: Option<String>,
     scope: Option<String>,
     first_issuer: String,
+    phase: Phase,
 }
 
 impl Scene {
@@ -84,11 +92,10 @@ impl Authorizer {
     }
 
     /// Gets a token for a request that was refused.
-    pub(super) async fn renew(&self, need: &Need) -> Result<Token, OAuthError> {
+    pub(super) async fn renew(&self, need: &Need, leave: &Leave) -> Result<Token, OAuthError> {
         tracing::debug!(cause = ?need.cause, "a token is needed");
         let scene = self.survey(need).await?;
-        let issuer = scene.site.issuer.as_str();
-        let mut stored = self.stored_tokens(&scene).await?;
+        let stored = self.stored_tokens(&scene).await?;
         if need.cause != Cause::Scope
             && let Some(newer) = newer(stored.as_ref(), need.used.as_deref())?
         {
@@ -99,24 +106,26 @@ impl Authorizer {
             return self.machine(&scene, need).await;
         }
         let may_refresh = need.cause != Cause::Scope && need.tried.is_none_or(|tried| tried == Origin::Stored);
-        let refresh = stored.as_ref().and_then(|stored| stored.secret("refresh_token")).filter(|_| may_refresh);
         let mut lost_client = false;
-        if let (Some(refresh), Some(before)) = (refresh, &stored) {
-            match self.refresh(&scene, before, refresh).await? {
+        if let Some(before) = stored.filter(|stored| may_refresh && stored.text("refresh_token").is_some()) {
+            match self.refresh(&scene, before, leave).await? {
                 Refreshed::Token(token) => return Ok(token),
                 Refreshed::Gone { client } => lost_client = client,
             }
-            stored = None;
         }
-        drop(stored);
-        match (self.phase(), need.cause, need.tried) {
+        match (need.phase, need.cause, need.tried) {
             (_, Cause::Scope, _) => {}
             (_, Cause::Expired, _) => return Err(OAuthError::LoginRequired { why: GONE }),
             (_, _, Some(Origin::Issued)) | (Phase::Calling, _, Some(Origin::Refreshed)) => return Err(REFUSED_NEW),
             (Phase::Calling, ..) => return Err(OAuthError::LoginRequired { why: GONE }),
-            (Phase::Connecting, ..) => {}
+            (Phase::Connecting, ..) => self.count_sign_in(&need.operation),
         }
-        self.sign_in(&scene, issuer, lost_client).await
+        self.sign_in(&scene, lost_client).await
+    }
+
+    /// More scope is asked for less often after it.
+    fn count_sign_in(&self, operation: &str) {
+        *self.state().sign_ins.entry(operation.to_owned()).or_default() += 1;
     }
 
     /// Discovery, and what depends on nothing but it.
@@ -143,11 +152,17 @@ impl Authorizer {
             known: known.as_ref(),
         };
         let site = discover(&self.fetch, &self.config.server_url, hints, flow).await?;
-        let moved = issuer.as_ref().is_some_and(|issuer| *issuer != site.issuer);
-        if moved && self.phase() == Phase::Calling {
-            return Err(OAuthError::LoginRequired { why: MOVED });
-        }
         let first_issuer = self.claim_issuer(issuer.as_deref().unwrap_or(&site.issuer));
+        let moved = issuer.filter(|issuer| *issuer != site.issuer);
+        if let Some(old) = &moved {
+            let mut state = self.state();
+            // What the old one issued is not for a server that trusts another.
+            state.token = None;
+            state.issuer.get_or_insert_with(|| old.clone());
+            if need.phase == Phase::Calling {
+                return Err(OAuthError::LoginRequired { why: MOVED });
+            }
+        }
         self.provider.tell(&profile, "saveAuthorizationServerUrl", &site.issuer).await?;
         let resource = self.resource(&profile, &site).await?;
         if let Some(resource) = &resource {
@@ -159,7 +174,24 @@ impl Authorizer {
             state.site = Some(site.clone());
             state.issuer = Some(site.issuer.clone());
         }
-        Ok(Scene { profile, site, flow, resource, scope, first_issuer })
+        let scene = Scene { profile, site, flow, resource, scope, first_issuer, phase: need.phase };
+        if moved.is_none() {
+            self.remember(&scene).await?;
+        }
+        Ok(scene)
+    }
+
+    /// Writes down what was discovered, once for each place. Where that is another issuer than before, only once there
+    /// is a client for it: until then the host's store says to whom credentials without a stamp belong.
+    async fn remember(&self, scene: &Scene) -> Result<(), OAuthError> {
+        let Scene { profile, site, .. } = scene;
+        let place = (site.issuer.clone(), site.resource_url.clone());
+        if !profile.has("saveDiscoveryState") || self.state().remembered.as_ref() == Some(&place) {
+            return Ok(());
+        }
+        self.provider.save_discovery(site).await?;
+        self.state().remembered = Some(place);
+        Ok(())
     }
 
     /// The resource indicator: as the metadata writes it, unless the provider wants another.
@@ -229,7 +261,7 @@ impl Authorizer {
     /// The client to use; one is registered only while connecting.
     async fn client(&self, scene: &Scene, stored: Stored) -> Result<Client, OAuthError> {
         let wanted = self.wanted(scene);
-        if stored == Stored::Counts
+        if stored != Stored::IsGone
             && let Some(client) = client::stored(&wanted, scene.profile.redirect.as_deref()).await?
         {
             return Ok(client);
@@ -237,7 +269,7 @@ impl Authorizer {
         if let Some(client) = client::by_document(&wanted).await? {
             return Ok(client);
         }
-        if self.phase() == Phase::Calling {
+        if scene.phase == Phase::Calling {
             return Err(OAuthError::LoginRequired { why: "there is no client for the authorization server" });
         }
         client::register(&wanted, scene.scope.as_deref()).await
@@ -253,50 +285,96 @@ impl Authorizer {
         }
     }
 
-    async fn refresh(&self, scene: &Scene, before: &SecretMap, refresh: Secret) -> Result<Refreshed, OAuthError> {
-        let issuer = scene.site.issuer.as_str();
-        let Some(client) = self.refreshing_client(scene).await? else {
-            return Ok(Refreshed::Gone { client: true });
-        };
-        let params: Params =
-            vec![("grant_type".into(), Secret::new("refresh_token")), ("refresh_token".into(), refresh)];
-        let _sent = Sent::mark(&self.sent_refresh);
-        let refusal = match grant::request(&self.party(scene, &client), params).await {
-            Ok(answer) => {
-                let stored = to_store(answer, Some(before), issuer, None)?;
-                // A rotated refresh token is safe before the access token is used.
-                self.provider.save_tokens(&stored, issuer).await?;
-                return Token::read(&stored, Origin::Refreshed).map(Refreshed::Token);
-            }
-            Err(Refusal::Other(error)) => return Err(error),
-            Err(refusal) => refusal,
-        };
-        tracing::debug!(?refusal, "the refresh was refused");
-        let used = Token::read(before, Origin::Stored)?;
-        for pause in READ_AGAIN {
-            tokio::time::sleep(*pause).await;
-            let again = self.stored_tokens(scene).await?;
-            if let Some(token) = newer(again.as_ref(), Some(&used))? {
-                return Ok(Refreshed::Token(token));
-            }
-        }
-        let is_client = refusal == Refusal::Client;
-        if !scene.profile.has("invalidateCredentials") {
-            return match self.phase() {
-                Phase::Connecting => Ok(Refreshed::Gone { client: is_client }),
-                Phase::Calling => Err(OAuthError::LoginRequired {
-                    why: "the stored sign-in is not valid any more, and the provider has no invalidateCredentials() to remove it",
-                }),
+    /// Refreshes with the stored token, or with the one that took its place meanwhile.
+    async fn refresh(&self, scene: &Scene, mut before: SecretMap, leave: &Leave) -> Result<Refreshed, OAuthError> {
+        let mut is_client = false;
+        for _ in 0..REFRESHES {
+            let Some(client) = self.refreshing_client(scene).await? else {
+                return Ok(Refreshed::Gone { client: true });
             };
-        }
-        let (scope, seen) =
-            if is_client { ("client", Secret::new(client.id())) } else { ("tokens", used.access().clone()) };
-        if !self.provider.invalidate(scope, issuer, Some(&seen)).await?
-            && let Some(token) = newer(self.stored_tokens(scene).await?.as_ref(), Some(&used))?
-        {
-            return Ok(Refreshed::Token(token));
+            self.remember(scene).await?;
+            let refusal = match self.refresh_once(scene, &client, &before, leave).await {
+                Ok(token) => return Ok(Refreshed::Token(token)),
+                Err(Refusal::Other(error)) => return Err(error),
+                Err(refusal) => refusal,
+            };
+            tracing::debug!(?refusal, "the refresh was refused");
+            leave.check()?;
+            is_client = refusal == Refusal::Client;
+            let mut successor = self.wait_for_successor(scene, &client, &before).await?;
+            if matches!(successor, Successor::Nothing) {
+                if !scene.profile.has("invalidateCredentials") {
+                    return match scene.phase {
+                        Phase::Connecting => Ok(Refreshed::Gone { client: is_client }),
+                        Phase::Calling => Err(OAuthError::LoginRequired {
+                            why: "the stored sign-in is not valid any more, and the provider has no invalidateCredentials() to remove it",
+                        }),
+                    };
+                }
+                let scope = if is_client { Doomed::Client(&client) } else { Doomed::Tokens(&before) };
+                if self.provider.invalidate(scope, &scene.site.issuer).await? {
+                    return Ok(Refreshed::Gone { client: is_client });
+                }
+                // Something newer came at the last moment.
+                successor = self.successor(scene, &client, &before).await?;
+            }
+            match successor {
+                Successor::Token(token) => return Ok(Refreshed::Token(token)),
+                Successor::Credentials(newer) => before = newer,
+                Successor::Nothing => break,
+            }
         }
         Ok(Refreshed::Gone { client: is_client })
+    }
+
+    async fn refresh_once(
+        &self,
+        scene: &Scene,
+        client: &Client,
+        before: &SecretMap,
+        leave: &Leave,
+    ) -> Result<Token, Refusal> {
+        let issuer = scene.site.issuer.as_str();
+        let refresh = before.secret("refresh_token").ok_or(Refusal::Grant)?;
+        let params: Params =
+            vec![("grant_type".into(), Secret::new("refresh_token")), ("refresh_token".into(), refresh)];
+        let _sent = leave.mark_sent();
+        let answer = grant::request(&self.party(scene, client), params).await?;
+        let stored = to_store(answer, Some(before), issuer, None)?;
+        // A rotated refresh token is safe before the access token is used.
+        self.provider.save_tokens(&stored, issuer).await?;
+        Ok(Token::read(&stored, Origin::Refreshed)?)
+    }
+
+    /// What took the place of refused credentials, read from the store a few times.
+    async fn wait_for_successor(
+        &self,
+        scene: &Scene,
+        client: &Client,
+        before: &SecretMap,
+    ) -> Result<Successor, OAuthError> {
+        for pause in READ_AGAIN {
+            tokio::time::sleep(*pause).await;
+            let found = self.successor(scene, client, before).await?;
+            if !matches!(found, Successor::Nothing) {
+                return Ok(found);
+            }
+        }
+        Ok(Successor::Nothing)
+    }
+
+    async fn successor(&self, scene: &Scene, client: &Client, before: &SecretMap) -> Result<Successor, OAuthError> {
+        let Some(stored) = self.stored_tokens(scene).await? else { return Ok(Successor::Nothing) };
+        let used = Token::read(before, Origin::Stored)?;
+        if let Some(token) = newer(Some(&stored), Some(&used))? {
+            return Ok(Successor::Token(token));
+        }
+        let has_other_token =
+            stored.text("refresh_token").is_some_and(|token| Some(token) != before.text("refresh_token"));
+        let has_other_client =
+            self.refreshing_client(scene).await?.is_some_and(|other| !other.has_same_credentials(client));
+        let is_other = has_other_token || has_other_client && stored.text("refresh_token").is_some();
+        Ok(if is_other { Successor::Credentials(stored) } else { Successor::Nothing })
     }
 
     /// A token for the client's own credentials.
@@ -304,10 +382,10 @@ impl Authorizer {
         if need.cause == Cause::Refused && need.tried == Some(Origin::Issued) {
             return Err(REFUSED_NEW);
         }
-        let issuer = scene.site.issuer.as_str();
         let mut stored = Stored::Counts;
         loop {
             let client = self.client(scene, stored).await?;
+            self.remember(scene).await?;
             let prepared = if scene.profile.has("prepareTokenRequest") {
                 self.provider.prepare_token_request(scene.scope.as_deref()).await?
             } else {
@@ -324,28 +402,28 @@ impl Authorizer {
                 Err(Refusal::Grant) => {
                     return Err(OAuthError::Refused { what: "the grant", why: "it is not valid (invalid_grant)" });
                 }
-                Err(Refusal::Client) => self.forget_client(scene, issuer, &client, &mut stored).await?,
+                Err(Refusal::Client) => self.forget_client(scene, &client, &mut stored).await?,
             }
         }
     }
 
-    /// A client that is not known any more is removed and replaced, once and only while connecting.
-    async fn forget_client(
-        &self,
-        scene: &Scene,
-        issuer: &str,
-        client: &Client,
-        stored: &mut Stored,
-    ) -> Result<(), OAuthError> {
+    /// A client that is not known any more is removed and replaced, once and only while connecting; one that took its
+    /// place in the store meanwhile is used.
+    async fn forget_client(&self, scene: &Scene, client: &Client, stored: &mut Stored) -> Result<(), OAuthError> {
         if scene.profile.has("invalidateCredentials") {
-            self.provider.invalidate("client", issuer, Some(&Secret::new(client.id()))).await?;
+            let is_removed = self.provider.invalidate(Doomed::Client(client), &scene.site.issuer).await?;
+            if !is_removed && *stored == Stored::Counts {
+                *stored = Stored::WasReplaced;
+                return Ok(());
+            }
         }
-        if self.phase() == Phase::Calling && scene.flow == Flow::Interactive {
+        if scene.phase == Phase::Calling && scene.flow == Flow::Interactive {
             return Err(OAuthError::LoginRequired {
                 why: "the client is not known to the authorization server any more",
             });
         }
-        if *stored == Stored::IsGone || self.phase() == Phase::Calling || !scene.profile.has("saveClientInformation") {
+        let is_last = *stored == Stored::IsGone || scene.phase == Phase::Calling;
+        if is_last || !scene.profile.has("saveClientInformation") {
             let why = "the client is not accepted (invalid_client); check its id, its secret and how it authenticates";
             return Err(OAuthError::Refused { what: "the client", why });
         }
@@ -354,7 +432,7 @@ impl Authorizer {
     }
 
     /// Lets a person sign in.
-    async fn sign_in(&self, scene: &Scene, issuer: &str, lost_client: bool) -> Result<Token, OAuthError> {
+    async fn sign_in(&self, scene: &Scene, lost_client: bool) -> Result<Token, OAuthError> {
         let nobody = |why| OAuthError::NobodyToAsk { why };
         let redirect = scene.profile.redirect.as_deref();
         let redirect = redirect.ok_or(nobody("the OAuth provider has no redirectUrl and no credentials of its own"))?;
@@ -371,7 +449,7 @@ impl Authorizer {
                 Err(Refusal::Grant) => {
                     return Err(OAuthError::Refused { what: "the code of the sign-in", why: "sign in again" });
                 }
-                Err(Refusal::Client) => self.forget_client(scene, issuer, &client, &mut stored).await?,
+                Err(Refusal::Client) => self.forget_client(scene, &client, &mut stored).await?,
             }
         }
     }
@@ -386,22 +464,6 @@ impl Authorizer {
     }
 }
 
-/// Marks that a refresh token was sent, until its successor is saved or there is none.
-struct Sent<'a>(&'a AtomicBool);
-
-impl<'a> Sent<'a> {
-    fn mark(sent: &'a AtomicBool) -> Self {
-        sent.store(true, Ordering::SeqCst);
-        Self(sent)
-    }
-}
-
-impl Drop for Sent<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
-}
-
 /// What a refresh came to.
 enum Refreshed {
     Token(Token),
@@ -411,10 +473,21 @@ enum Refreshed {
     },
 }
 
+/// What stands in the store in the place of refused credentials.
+enum Successor {
+    /// A token that can be used at once.
+    Token(Token),
+    /// Something that another refresh can be tried with.
+    Credentials(SecretMap),
+    Nothing,
+}
+
 /// Whether the stored client counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stored {
     Counts,
+    /// It does: it is another one than the one that was refused.
+    WasReplaced,
     IsGone,
 }
 

@@ -73,10 +73,6 @@ impl Token {
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.access == other.access
     }
-
-    pub(super) const fn access(&self) -> &Secret {
-        &self.access
-    }
 }
 
 fn is_sendable(token: &str) -> bool {
@@ -125,6 +121,12 @@ pub(super) fn union(scopes: &[Option<&str>]) -> Option<String> {
         }
     }
     (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// Whether every word of `wanted` is in one of several scopes.
+pub(super) fn covers(scopes: &[Option<&str>], wanted: Option<&str>) -> bool {
+    let mut words = wanted.unwrap_or_default().split_ascii_whitespace();
+    words.all(|word| scopes.iter().flatten().any(|scope| scope.split_ascii_whitespace().any(|own| own == word)))
 }
 
 #[cfg(test)]
@@ -192,5 +194,15 @@ mod tests {
     fn scopes_are_joined_without_repeating() {
         assert_eq!(union(&[Some("a b"), None, Some(" b  c ")]).as_deref(), Some("a b c"));
         assert_eq!(union(&[None, Some("")]), None);
+    }
+
+    #[test]
+    fn a_scope_is_covered_word_by_word() {
+        let scopes = [Some("a b"), None, Some("c")];
+        for (wanted, covered) in
+            [(None, true), (Some(""), true), (Some("c a"), true), (Some("a d"), false), (Some("ab"), false)]
+        {
+            assert_eq!(covers(&scopes, wanted), covered, "{wanted:?}");
+        }
     }
 }

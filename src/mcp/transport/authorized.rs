@@ -9,11 +9,8 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::{Response, StatusCode};
 
-use super::ConnectError;
-use crate::mcp::oauth::{Authorizer, Challenge, Origin, Refused, Token};
-
-/// The subscription's method.
-const LISTEN: &str = "subscriptions/listen";
+use super::{ConnectError, LISTEN};
+use crate::mcp::oauth::{Audience, Authorizer, Challenge, Refusals, Refused, Token};
 
 /// The time one request may take while the connection is being made.
 #[derive(Clone)]
@@ -40,26 +37,28 @@ impl Authorization {
     /// Sends the request until it is not refused for want of a token, or no other token can be had.
     pub(super) async fn send(&self, post: Post<'_>) -> Result<Response, ConnectError> {
         let authorizer = &self.authorizer;
-        let mut tried: Option<Origin> = None;
-        let mut refusals = 0;
+        // A subscription is kept up in the background: nobody who could be asked waits for it.
+        let audience = if post.operation == LISTEN { Audience::Nobody } else { Audience::Caller };
+        let (mut tried, mut refusals) = (None, Refusals::default());
         let mut token = authorizer.token().await?;
         loop {
             let response = self.once(&post, token.as_deref()).await?;
-            let status = response.status();
             let challenge = Challenge::read(response.headers());
-            let refused = Refused { challenge, token: token.take(), tried };
-            let next = match status {
-                StatusCode::UNAUTHORIZED => {
-                    refusals += 1;
-                    authorizer.allow_retry(refusals)?;
-                    authorizer.unauthorized(refused, &post.operation).await?
-                }
-                // A subscription is kept up in the background: nobody who could be asked waits for it.
-                StatusCode::FORBIDDEN if refused.challenge.wants_more_scope() && post.operation != LISTEN => {
-                    let _pause = authorizer.pauses.pause(post.id);
-                    authorizer.forbidden(refused, &post.operation).await?
-                }
+            let wants_scope = challenge.wants_more_scope() && audience == Audience::Caller;
+            let is_unauthorized = match response.status() {
+                StatusCode::UNAUTHORIZED => true,
+                StatusCode::FORBIDDEN if wants_scope => false,
                 _ => return Ok(response),
+            };
+            refusals.all += 1;
+            refusals.unauthorized += usize::from(is_unauthorized);
+            let (token_used, operation) = (token.take(), post.operation.clone());
+            let refused = Refused { challenge, token: token_used, tried, refusals, operation, audience };
+            let next = if is_unauthorized {
+                authorizer.unauthorized(refused).await?
+            } else {
+                let _pause = authorizer.pauses.pause(post.id);
+                authorizer.forbidden(refused).await?
             };
             tried = Some(next.origin);
             token = Some(next);
