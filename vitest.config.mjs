@@ -1,9 +1,9 @@
-// vitest: the shim, the built addon and the pinned lists. Each file runs in a process of its own.
+// vitest: the shim, the built addon, the gateway and the pinned lists. Each file runs in a process of its own.
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['__test__/{unit,e2e,pins}/**/*.test.mjs'],
+    include: ['__test__/{unit,e2e,gateway,pins}/**/*.test.mjs'],
     globalSetup: '__test__/servers/home.mjs',
     pool: 'forks',
     isolate: true,

@@ -1,6 +1,6 @@
-// Builds the addon and puts it where index.js looks for it.
+// Builds the addon and puts it where index.js looks for it; for daily work also the gateway.
 //
-// Owns: npm packages and the Rust tool chain being there, the cargo call, the file name per platform.
+// Owns: npm packages and the Rust tool chain being there, the cargo calls, the file names per platform.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -78,13 +78,18 @@ function place(source, target) {
   }
 }
 
+/** The gateway's program, as `build()` leaves it. */
+export function gatewayPath() {
+  return join(targetDirectory(), 'fast', isWindows ? 'lite-gateway.exe' : 'lite-gateway')
+}
+
 /** Builds the addon with the given cargo profile and returns its path. */
 export function build({ profile = 'fast' } = {}) {
   ensurePackages()
   ensureCargo()
   // A release is what people run; every other build also has the faults that the test suite plants.
-  const features = profile === 'release' ? [] : ['--features', 'faults']
-  run('cargo', ['build', '--locked', '-p', 'lite-agent-node', '--profile', profile, ...features])
+  const daily = profile === 'release' ? [] : ['-p', 'lite-gateway', '--features', 'lite-agent-node/faults']
+  run('cargo', ['build', '--locked', '-p', 'lite-agent-node', '--profile', profile, ...daily])
   const target = join(root, addonName())
   place(join(targetDirectory(), profile, libraryName()), target)
   return target

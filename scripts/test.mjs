@@ -80,7 +80,7 @@ function countTap(output) {
 }
 
 function rustSuite() {
-  const scope = ['--locked', '-p', 'lite-agent']
+  const scope = ['--locked', '--workspace']
   return spawnSync('cargo', ['nextest', '--version'], { cwd: root, stdio: 'ignore' }).status === 0
     ? suite('Rust', 'cargo', ['nextest', 'run', ...scope, '--cargo-profile', 'fast'], countNextest)
     : suite('Rust', 'cargo', ['test', ...scope, '--profile', 'fast'], countCargo)
